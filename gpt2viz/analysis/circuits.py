@@ -37,7 +37,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from gpt2viz.arrays import Array, Pairs
+from gpt2viz.arrays import Array, Pairs, largest
 from gpt2viz.errors import ContextError, PlaceError
 from gpt2viz.labels import pluralize
 from gpt2viz.model.checkpoint import Model
@@ -513,5 +513,5 @@ def _positive(eigenvalues: Eigenvalues) -> float:
 
 def _rank(values: Numbers, k: int) -> Ranked:
     """The ``k`` highest and lowest; of equal ones the first."""
-    most, least = (np.argsort(sign * values, kind="stable")[:k] for sign in (-1, 1))
+    most, least = largest(values, k), largest(-values, k)
     return Ranked(*(tuple(Scored(int(n), float(values[n])) for n in end) for end in (most, least)))

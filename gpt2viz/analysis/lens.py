@@ -37,6 +37,7 @@ Numbers = NDArray[np.float64]
 class LogitLens:
     """The model's predictions if the stream stopped at each of S points.
 
+    ``sites`` are (stage key, layer): the embedding, then after attention and after the MLP of
     every layer. ``positions`` are the P tokens read. The arrays are (S, P): ``top`` the
     vocabulary ids of the most probable tokens, ``probability`` theirs, ``entropy`` of the whole
     distribution in bits, and ``rank`` that of ``answer`` (P,), by default the model's own token at

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from gpt2viz.analysis.cell import Step
 from gpt2viz.analysis.explanation import Part, RowExplanation, Side, explain_row
 from gpt2viz.analysis.scores import first_token, weight_on
-from gpt2viz.arrays import Array
+from gpt2viz.arrays import Array, largest
 from gpt2viz.labels import sentence
 from gpt2viz.model.checkpoint import Model
 from gpt2viz.run.edits import attention_is_off, head_scale_factors
@@ -144,7 +144,7 @@ class Reason:
         """The ``LEADING`` pairs of the sign that prevails, largest first; none without any."""
         whole = self.raised if self.above else self.lowered
         same = self.deviation if self.above else -self.deviation
-        order = np.argsort(-same, axis=None, kind="stable")[:LEADING]
+        order = largest(same.ravel(), LEADING)
         cells = zip(*np.unravel_index(order, same.shape), strict=True)
         least = ROUNDING * abs(whole)
         return tuple(self._pair(int(i), int(j), whole) for i, j in cells if same[i, j] > least)

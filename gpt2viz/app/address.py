@@ -64,17 +64,10 @@ def _memory() -> dict[str, _Last]:
 
 def trim() -> None:
     """Drop parameters that are too long. The frame calls it before anything reads the address."""
-    texts: dict[str, str] = {}
-    dropped, room = [], LONGEST_ADDRESS
-    for name, raw in st.query_params.to_dict().items():
-        if len(raw) <= LONGEST_TEXT and len(name + raw) <= room:
-            texts[name] = raw
-            room -= len(name + raw)
-        else:
-            dropped.append(shorten(name, 40))
-    if dropped:  # all at once: each change sends the whole address to the browser
+    texts, too_long = _split(st.query_params.to_dict())
+    if too_long:  # all at once: each change sends the whole address to the browser
         st.query_params.from_dict(texts)
-    st.session_state[_DROPPED] = dropped
+    st.session_state[_DROPPED] = [shorten(name, 40) for name in too_long]
 
 
 def begin() -> None:
@@ -260,7 +253,7 @@ def parameters(changes: Mapping[Parameter, Any] | None = None) -> dict[str, str]
 
 def has_room(changes: Mapping[Parameter, Any]) -> bool:
     """Return whether the address has room for these changes."""
-    return _fits(parameters(changes))
+    return not _split(parameters(changes))[1]
 
 
 def long_choices() -> dict[str, str]:
@@ -275,12 +268,11 @@ def long_choices() -> dict[str, str]:
 def restore(saved: Mapping[str, str]) -> dict[str, str]:
     """Replace all choices by saved ones; return the parameters to open a page with.
 
-    A text too long for the address is passed on in the session.
+    Texts that the address has no room for are passed on in the session.
     """
     _memory().clear()
-    long = {name: raw for name, raw in saved.items() if len(raw) > LONGEST_TEXT}
-    st.session_state[_SAVED] = long
-    return {name: raw for name, raw in saved.items() if name not in long}
+    texts, st.session_state[_SAVED] = _split(saved)
+    return texts
 
 
 def _bind(
@@ -329,7 +321,7 @@ def _write(name: str) -> None:
         _CHANGES[name](before.value, value)
     raw = _format(value)
     others = {other: text for other, text in st.query_params.to_dict().items() if other != name}
-    if value is None or value in ([], ()) or not _fits({**others, name: raw}):
+    if value is None or value in ([], ()) or _split({**others, name: raw})[1]:
         st.query_params.pop(name, None)
     else:
         st.query_params[name] = raw
@@ -346,11 +338,17 @@ def _drop_unread(name: str) -> None:
             del st.query_params[other]
 
 
-def _fits(texts: Mapping[str, str]) -> bool:
-    """Return whether all of these fit into one address."""
-    length = sum(len(part) for pair in texts.items() for part in pair)
-    longest = max(map(len, texts.values()), default=0)
-    return longest <= LONGEST_TEXT and length <= LONGEST_ADDRESS
+def _split(texts: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
+    """Return the texts that one address has room for, taken in order, and the others."""
+    short: dict[str, str] = {}
+    long, room = {}, LONGEST_ADDRESS
+    for name, raw in texts.items():
+        if len(raw) <= LONGEST_TEXT and len(name + raw) <= room:
+            short[name] = raw
+            room -= len(name + raw)
+        else:
+            long[name] = raw
+    return short, long
 
 
 def _format(value: Any) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from gpt2viz import Trace
+from gpt2viz.arrays import largest
 from gpt2viz.labels import sentence, template
 from gpt2viz.pictures.panel import Axis, Panel
 
@@ -71,7 +72,7 @@ def _strongest_keys(panel: Panel, row: int) -> str:
     unless all are 0."""
     numbers = panel.values[row]
     least = _LEAST * (numbers.sum() if panel.name == "norms" else 1)
-    most = [int(n) for n in np.argsort(-numbers, kind="stable")[:3] if numbers[n] > 0]
+    most = [int(n) for n in largest(numbers, 3) if numbers[n] > 0]
     keys = [n for n in most if numbers[n] >= least] or most[:1]
     return ", ".join(f"{_token_name(panel.columns, n)} ({numbers[n]:.2f})" for n in keys)
 

@@ -36,7 +36,6 @@ from gpt2viz.pictures.pooling import thumbnails
 from gpt2viz.run.edits import drop_patches, take_mean
 from gpt2viz.run.key import RunKey
 from gpt2viz.run.tracer import reference_ids, reference_run
-from gpt2viz.settings import MODELS_VARIABLE as MODELS_VARIABLE
 
 
 class Sized(Protocol):

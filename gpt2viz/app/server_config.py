@@ -24,8 +24,6 @@ from gpt2viz.app import metrics, server
 from gpt2viz.app.literal import literal
 from gpt2viz.labels import pluralize, sentence
 from gpt2viz.model.memory import total_memory
-from gpt2viz.settings import ALLOW_VARIABLE as ALLOW_VARIABLE
-from gpt2viz.settings import CONFIG_VARIABLE as CONFIG_VARIABLE
 
 #: Most tokens of a text; by default as many as the model reads.
 TOKENS_VARIABLE = "GPT2VIZ_MAX_TOKENS"
@@ -36,7 +34,7 @@ DEFAULT_SESSIONS = 100
 RUNS_VARIABLE = "GPT2VIZ_CACHE_MB"
 DEFAULT_MEGABYTES = 512
 #: Megabytes of cached models, for all visitors together; half of the memory by default.
-MODELS_VARIABLE = "GPT2VIZ_MODELS_MB"
+MODELS_MB_VARIABLE = "GPT2VIZ_MODELS_MB"
 
 _ADMITTED = "_admitted"
 
@@ -54,7 +52,7 @@ def run_budget() -> int:
 
 def model_budget() -> int:
     """Return the bytes of models that this process may cache, for all visitors together."""
-    return int(settings.number(MODELS_VARIABLE, total_memory() // 2 / 10**6) * 10**6 * _share())
+    return int(settings.number(MODELS_MB_VARIABLE, total_memory() // 2 / 10**6) * 10**6 * _share())
 
 
 def _share() -> float:
@@ -68,7 +66,7 @@ def admit() -> None:
         st.error("Other machines can reach this server: start it with `gpt2viz app`.")
         st.stop()
     try:
-        for variable in (RUNS_VARIABLE, MODELS_VARIABLE):
+        for variable in (RUNS_VARIABLE, MODELS_MB_VARIABLE):
             settings.number(variable, 1)
         for variable in (TOKENS_VARIABLE, server.CONNECTIONS_VARIABLE, server.REQUESTS_VARIABLE):
             settings.number(variable, 1, least=1)

@@ -182,8 +182,7 @@ def serve(
 def check_streamlit(command: str) -> None:
     """Raise ``MissingExtraError`` if Streamlit is missing for that command."""
     if find_spec("streamlit") is None:
-        message = missing(command, "app", "streamlit")
-        raise MissingExtraError(f"{message}, or uvx --from 'gpt2viz[app]' {command}")
+        raise MissingExtraError(missing(command, "app", "streamlit"))
 
 
 def check_folders(given: Sequence[str], device: str = "cpu") -> list[Path]:

@@ -21,7 +21,6 @@ from gpt2viz.analysis.comparison import (
     path,
     stream_sites,
 )
-from tests.bundled import bundled_model
 from tests.checkpoints import write_checkpoint
 from tests.numpy_gpt2 import reference
 
@@ -138,33 +137,6 @@ def test_largest_differences(folder: Path, tmp_path: Path) -> None:
     a, b = np.transpose(matches)
     apart = np.abs(other[..., b[:, None], b] - one[..., a[:, None], a])  # (2, 3, 4, 4)
     assert_allclose(result, apart.max(axis=(2, 3)), atol=1e-5)
-
-
-@pytest.mark.parametrize(
-    ("end", "apart"),
-    [
-        ("lifted steel", 0),
-        ("the book", 0),
-        ("lifted steel over the wide river in the morning", 1e-4),
-        ("", 1e-4),
-    ],
-)
-def test_before_the_first_other_word_the_numbers_are_the_same(end: str, apart: float) -> None:
-    """To the last digit where both texts have as many tokens, else to rounding."""
-    model, same = bundled_model(), "The old man said that a crane"
-    one, other = (gpt2viz.trace(model, f"{same} {words}".strip()) for words in ("ate fish", end))
-    n = len(model.tokenizer.encode(same))
-    assert one.token_ids[:n] == other.token_ids[:n]
-    assert (len(one.tokens) == len(other.tokens)) == (apart == 0)
-    for (key, layer), array in one.captured.items():
-        there = other.stage(gpt2viz.STAGE[key].key, layer)
-        cut = (..., slice(n), slice(n if gpt2viz.STAGE[key].axes[-1] == "T" else None))
-        result, expected = array[cut], there[cut]
-        assert_array_equal(np.isfinite(result), np.isfinite(expected))
-        if apart:
-            assert_allclose(result, expected, atol=apart, rtol=0)
-        else:
-            assert_array_equal(result, expected)
 
 
 def test_vectors_that_cannot_be_compared(folder: Path, tmp_path: Path) -> None:

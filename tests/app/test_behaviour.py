@@ -18,6 +18,7 @@ from safetensors.torch import load_file, save_file
 from streamlit.testing.v1 import AppTest
 
 import gpt2viz
+from gpt2viz import settings
 from gpt2viz.analysis.nonfinite import first_not_finite
 from gpt2viz.app import pages, run_cache
 from gpt2viz.app.course.contents import CHAPTERS
@@ -245,7 +246,7 @@ def test_a_model_that_cannot_be_loaded_says_what_to_do(
     (tmp_path / "half").mkdir(exist_ok=True)
     if config:
         (tmp_path / "half/config.json").write_text(config)
-    monkeypatch.setenv(run_cache.MODELS_VARIABLE, str(tmp_path / "half"))
+    monkeypatch.setenv(settings.MODELS_VARIABLE, str(tmp_path / "half"))
     run_cache.models.clear()
     at = open_page("attention", model="half")
     run_cache.models.clear()
@@ -265,7 +266,7 @@ def overflowing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Pat
     for name in ("ln_1.weight", "attn.c_attn.weight"):
         weights[f"transformer.h.1.{name}"] *= 1e14
     save_file(weights, path, metadata={"format": "pt"})
-    monkeypatch.setenv(run_cache.MODELS_VARIABLE, str(folder))
+    monkeypatch.setenv(settings.MODELS_VARIABLE, str(folder))
     st.cache_resource.clear()
     yield folder
     st.cache_resource.clear()
@@ -394,7 +395,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 @pytest.fixture
 def names(folders: list[Path], monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """The smallest models, listed by the owner, for one test: others want the bundled one."""
-    monkeypatch.setenv(run_cache.MODELS_VARIABLE, pathsep.join(map(str, folders)))
+    monkeypatch.setenv(settings.MODELS_VARIABLE, pathsep.join(map(str, folders)))
     st.cache_resource.clear()
     st.cache_data.clear()
     yield

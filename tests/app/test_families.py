@@ -44,7 +44,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     with_window = FAMILIES["qwen2, a window in deeper layers"]
     paths.append(write_llama(folder / "window", **with_window))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv(run_cache.MODELS_VARIABLE, pathsep.join(map(str, paths)))
+        patch.setenv(settings.MODELS_VARIABLE, pathsep.join(map(str, paths)))
         st.cache_data.clear()
         st.cache_resource.clear()
         yield folder

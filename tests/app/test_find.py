@@ -12,9 +12,10 @@ import pytest
 from numpy.testing import assert_allclose
 
 import gpt2viz
+from gpt2viz import settings
 from gpt2viz.analysis.scores import SCORES
 from gpt2viz.analysis.weight_scores import WEIGHT_SCORES, weight_scores
-from gpt2viz.app import address, clicks, output, parameters, run_cache
+from gpt2viz.app import address, clicks, output, parameters
 from gpt2viz.app.views import find
 from gpt2viz.model.checkpoint import BUNDLED
 from gpt2viz.survey.engines import local
@@ -87,7 +88,7 @@ def test_the_ranking_is_the_chosen_score_on_the_chosen_text(stages: Any, ids: li
 
 def test_the_ranking_by_the_weights_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = write_checkpoint(tmp_path / "weighed")
-    monkeypatch.setenv(run_cache.MODELS_VARIABLE, str(folder))
+    monkeypatch.setenv(settings.MODELS_VARIABLE, str(folder))
     at = open_page("find", model="weighed", text="A crane ate fish", on="weights")
     expected = weight_scores(gpt2viz.load_model(folder))
     drawn = {matrix.name: matrix for matrix in matrices(at, "atlas_maps")}
@@ -302,7 +303,7 @@ def test_scores_across_many_texts(
     texts = [f"A crane ate fish. A crane {did} <b>steel</b>, twice." for did in DID[:n_documents]]
     (tmp_path / "texts.txt").write_text("\n".join(texts))
     survey(tmp_path / "texts.txt", folder, folder / "survey", 10, "cpu", local(1))
-    monkeypatch.setenv(run_cache.MODELS_VARIABLE, str(folder))
+    monkeypatch.setenv(settings.MODELS_VARIABLE, str(folder))
     at = open_page("find", model=folder.name, text="A crane", on="texts", habit="entropy")
     stored = pd.read_csv(folder / "survey" / "heads.csv").set_index("score")
     drawn = {matrix.name: matrix.values for matrix in matrices(at, "atlas_maps")}
@@ -332,7 +333,7 @@ def test_a_score_that_a_survey_was_made_without(
     table = folder / "survey" / "heads.csv"
     lines = table.read_text(encoding="utf-8").splitlines(keepends=True)
     table.write_text("".join(line for line in lines if "entropy" not in line), encoding="utf-8")
-    monkeypatch.setenv(run_cache.MODELS_VARIABLE, str(folder))
+    monkeypatch.setenv(settings.MODELS_VARIABLE, str(folder))
     at = open_page("find", model="older", text="A crane ate", on="texts", habit="entropy")
     assert not at.warning
     maps = panels(at, "atlas_maps")
@@ -374,7 +375,7 @@ def test_a_survey_of_other_weights_is_one_message(
     (folder / "survey").mkdir()
     (folder / "survey" / "heads.csv").write_text("score\n")
     (folder / "survey" / "survey.json").write_text('{"model": "another"}')
-    monkeypatch.setenv(run_cache.MODELS_VARIABLE, str(folder))
+    monkeypatch.setenv(settings.MODELS_VARIABLE, str(folder))
     at = open_page("find", model="stale", text="A crane")
     assert ["made with other weights" in warning.value for warning in at.warning] == [True]
     assert len(panels(at, "atlas_maps")) == 2 * len(SCORES) + len(WEIGHT_SCORES)

@@ -13,7 +13,8 @@ from markdown_it import MarkdownIt
 from streamlit.testing.v1 import AppTest
 
 import gpt2viz
-from gpt2viz.app import pages, parameters, prose, run_cache
+from gpt2viz import settings
+from gpt2viz.app import pages, parameters, prose
 from gpt2viz.app.frame.examples import EXAMPLES, FIRST, Example, is_offered
 from gpt2viz.app.frame.tour import AFTER, BACK, COPY, LAST, STEPS, TEXT
 from gpt2viz.app.literal import literal
@@ -95,7 +96,7 @@ def test_who_leaves_the_tour_has_what_they_had_before() -> None:
 def test_the_tour_is_of_the_bundled_model_whichever_was_chosen(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setenv(run_cache.MODELS_VARIABLE, str(write_llama(tmp_path / "of_the_owner")))
+    monkeypatch.setenv(settings.MODELS_VARIABLE, str(write_llama(tmp_path / "of_the_owner")))
     at = open_page("attention", text="the cat")
     assert at.selectbox(key="model").value == "of_the_owner", "the owner's comes first"
     buttons(at)["Take the tour"].click().run()

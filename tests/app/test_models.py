@@ -39,7 +39,7 @@ from tests.hub_server import Hub, point_the_client_at, serving
 def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A tiny model that the owner lists."""
     folder = write_checkpoint(tmp_path / "mine")
-    monkeypatch.setenv(run_cache.MODELS_VARIABLE, str(folder))
+    monkeypatch.setenv(settings.MODELS_VARIABLE, str(folder))
     st.cache_data.clear()
     st.cache_resource.clear()
     return folder
@@ -110,7 +110,7 @@ def test_a_model_that_a_package_holds(mine: Path, monkeypatch: pytest.MonkeyPatc
 def test_a_gguf_file_without_a_card(mine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tiny = load_file(mine / "model.safetensors")
     file = write_gguf(mine / "tiny.gguf", "gpt2", TINY, tiny, n_layers=3)
-    monkeypatch.setenv(run_cache.MODELS_VARIABLE, str(file))
+    monkeypatch.setenv(settings.MODELS_VARIABLE, str(file))
     at = section("card", model="tiny")
     assert "has no card" in page_text(at)
     origin, files = (table.value for table in at.dataframe)
@@ -214,14 +214,14 @@ def test_two_folders_of_one_name_are_two_models(
     folders = [tmp_path / "a" / "gpt2", tmp_path / "b" / "gpt2"]
     for seed, folder in enumerate(folders):
         write_checkpoint(folder, seed=seed)
-    monkeypatch.setenv(run_cache.MODELS_VARIABLE, pathsep.join(map(str, folders)))
+    monkeypatch.setenv(settings.MODELS_VARIABLE, pathsep.join(map(str, folders)))
     st.cache_resource.clear()
     monkeypatch.setattr(run_cache, "hub_cache", lambda: {"gpt2": tmp_path / "hub", "a/b": tmp_path})
-    monkeypatch.setenv(server_config.ALLOW_VARIABLE, server_config.EVERY_MODEL)
+    monkeypatch.setenv(settings.ALLOW_VARIABLE, server_config.EVERY_MODEL)
     assert list(run_cache.model_folders()) == ["a/gpt2", "b/gpt2", "stories", "gpt2", "a/b"]
     one, other = (run_cache.load(name).network.wte.weight for name in ("a/gpt2", "b/gpt2"))
     assert not (one == other).all()
-    monkeypatch.setenv(run_cache.MODELS_VARIABLE, str(folders[0]))
+    monkeypatch.setenv(settings.MODELS_VARIABLE, str(folders[0]))
     assert list(run_cache.model_folders()) == ["gpt2", "stories", "hub:gpt2", "a/b"]
     assert run_cache.name_of_fetched("gpt2") == "hub:gpt2"
     assert run_cache.name_of_fetched("other/one") is None
@@ -235,7 +235,7 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
     with serving(Hub({"someone/tiny": tmp_path / "tiny"})) as running:
         point_the_client_at(running, tmp_path / "cache", monkeypatch)
         st.cache_resource.clear()
-        monkeypatch.setenv(server_config.ALLOW_VARIABLE, server_config.EVERY_MODEL)
+        monkeypatch.setenv(settings.ALLOW_VARIABLE, server_config.EVERY_MODEL)
         yield running
         running.go_on.set()
         wait(lambda: all(download.ended for download in downloads().values()))
@@ -287,7 +287,7 @@ def test_released_models_are_offered_by_name(server: Hub, monkeypatch: pytest.Mo
     assert not server.requests
     at.button(key="released_gpt2").click().run()
     assert "gpt2 is 138 kB. Fetch it?" in page_text(at).replace("**", "")
-    monkeypatch.setenv(server_config.ALLOW_VARIABLE, "someone/tiny, distilgpt2")
+    monkeypatch.setenv(settings.ALLOW_VARIABLE, "someone/tiny, distilgpt2")
     offered = [b.label for b in look_up("").button if str(b.key).startswith("released_")]
     assert offered == ["distilgpt2"]
 
@@ -318,7 +318,7 @@ def test_it_can_be_stopped_and_goes_on(server: Hub) -> None:
 
 
 def test_what_is_not_allowed_is_not_asked_for(server: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(server_config.ALLOW_VARIABLE, "gpt2, someone/else")
+    monkeypatch.setenv(settings.ALLOW_VARIABLE, "gpt2, someone/else")
     assert "has not allowed 'someone/tiny'" in page_text(look_up("someone/tiny"))
     assert "; write owner" not in page_text(look_up("../../etc/passwd"))
     assert not server.requests
@@ -327,7 +327,7 @@ def test_what_is_not_allowed_is_not_asked_for(server: Hub, monkeypatch: pytest.M
 def test_where_nothing_is_allowed_it_says_how_to(
     server: Hub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delenv(server_config.ALLOW_VARIABLE)
+    monkeypatch.delenv(settings.ALLOW_VARIABLE)
     at = open_page("models")
     assert "none is permitted yet" in page_text(at)
     assert "gpt2viz app --allow-model gpt2" in at.code[0].value
@@ -347,7 +347,7 @@ def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Pa
     folders = [tmp_path / name for name in "abc"]
     for seed, folder in enumerate(folders):
         write_checkpoint(folder, seed=seed)
-    monkeypatch.setenv(run_cache.MODELS_VARIABLE, pathsep.join(map(str, folders)))
+    monkeypatch.setenv(settings.MODELS_VARIABLE, pathsep.join(map(str, folders)))
     st.cache_resource.clear()
     yield folders
     st.cache_resource.clear()
@@ -361,7 +361,7 @@ def test_visitors_share_one_copy(folders: list[Path]) -> None:
 def test_an_old_model_goes_with_its_runs_when_the_budget_is_reached(
     folders: list[Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv(server_config.MODELS_VARIABLE, "0.3")
+    monkeypatch.setenv(server_config.MODELS_MB_VARIABLE, "0.3")
     size = run_cache.load("a").nbytes
     assert 2 * size < 300_000 < 3 * size
     oldest, used = weakref.ref(run_cache.load("a")), weakref.ref(run_cache.load("b"))
@@ -396,7 +396,7 @@ def test_the_old_model_goes_before_a_new_one_is_refused(
 def test_a_model_is_ready_again_after_it_was_let_go(
     folders: list[Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv(server_config.MODELS_VARIABLE, "0.1")
+    monkeypatch.setenv(server_config.MODELS_MB_VARIABLE, "0.1")
     before = run_cache.run(RunKey("a", (1, 2, 3))).logits
     run_cache.load("b")
     again = run_cache.run(RunKey("a", (1, 2, 3)))
@@ -408,7 +408,7 @@ def test_a_broken_list_of_the_owner_is_one_message(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "gpt2viz.toml").write_text("models = [")
-    monkeypatch.setenv(server_config.CONFIG_VARIABLE, str(tmp_path / "gpt2viz.toml"))
+    monkeypatch.setenv(settings.CONFIG_VARIABLE, str(tmp_path / "gpt2viz.toml"))
     at = open_page("attention")
     (text,) = [error.value for error in at.error]
     assert "gpt2viz.toml: can't be read" in text.replace("\\", "")

@@ -72,7 +72,7 @@ def test_a_list_holds_wherever_it_stands(file: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(st, "get_option", {"server.address": "192.0.2.1"}.get)
     file.write_text('allow = ["c/d"]')
     assert allowed() == ["c/d"]
-    monkeypatch.setenv(server_config.ALLOW_VARIABLE, "a/b, gpt2")
+    monkeypatch.setenv(settings.ALLOW_VARIABLE, "a/b, gpt2")
     assert allowed() == ["gpt2", "a/b"]
     monkeypatch.setattr(sys, "argv", ["app.py", "--allow-model", "gpt2", "--other", "x"])
     assert allowed() == ["gpt2"]

@@ -12,7 +12,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 import gpt2viz
-from gpt2viz.app import run_cache
+from gpt2viz import settings
 from gpt2viz.app.components import tokens as strip
 from gpt2viz.app.literal import literal
 from gpt2viz.model.checkpoint import BUNDLED
@@ -153,7 +153,7 @@ def test_a_model_without_it_has_no_switch(monkeypatch: pytest.MonkeyPatch, tmp_p
     vocab = json.loads(path.read_text(encoding="utf-8"))
     vocab.pop("<|endoftext|>")
     path.write_text(json.dumps(vocab), encoding="utf-8")
-    monkeypatch.setenv(run_cache.MODELS_VARIABLE, str(folder))
+    monkeypatch.setenv(settings.MODELS_VARIABLE, str(folder))
     at = open_page("attention", text="A crane", bos="true")
     assert not switches(at)
     assert "bos: true can't be shown here. It must be false." in at.warning[0].value
@@ -166,7 +166,7 @@ def test_what_the_tokenizer_itself_puts_around_a_text(
 ) -> None:
     """It is said; a text that is too long is cut with room for it."""
     folder = write_checkpoint(tmp_path / "around")
-    monkeypatch.setenv(run_cache.MODELS_VARIABLE, str(folder))
+    monkeypatch.setenv(settings.MODELS_VARIABLE, str(folder))
     config = {"add_bos_token": True, "add_eos_token": True, "add_prefix_space": True}
     (folder / "tokenizer_config.json").write_text(json.dumps(config), encoding="utf-8")
     for requested in ({}, {"bos": "true"}):
@@ -202,7 +202,7 @@ def test_a_token_that_the_tokenizer_puts_first_can_be_left_out(
     config = {"tokenizer_class": "PreTrainedTokenizerFast", "eos_token": "</s>"}
     (folder / "tokenizer_config.json").write_text(json.dumps(config), encoding="utf-8")
     theirs = PreTrainedTokenizerFast.from_pretrained(folder)
-    monkeypatch.setenv(run_cache.MODELS_VARIABLE, str(folder))
+    monkeypatch.setenv(settings.MODELS_VARIABLE, str(folder))
 
     def shows(at: Any, on: bool, note: str) -> None:
         assert chips(at)["ids"] == theirs("crane é", add_special_tokens=on)["input_ids"]
@@ -311,7 +311,7 @@ def _sorter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("vocab.json", "merges.txt"):
         (folder / name).unlink()
     (folder / "tokens.json").write_text(json.dumps(["0", "1", "2"]), encoding="utf-8")
-    monkeypatch.setenv(run_cache.MODELS_VARIABLE, str(folder))
+    monkeypatch.setenv(settings.MODELS_VARIABLE, str(folder))
 
 
 @pytest.mark.usefixtures("_sorter")

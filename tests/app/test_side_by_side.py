@@ -12,6 +12,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from streamlit.testing.v1 import AppTest
 
 import gpt2viz
+from gpt2viz import settings
 from gpt2viz.analysis.comparison import addition_sites, path, stream_sites
 from gpt2viz.analysis.model_changes import MEASURES as MOVED
 from gpt2viz.app import run_cache
@@ -251,7 +252,7 @@ def test_mask_on_and_off(causal: str) -> None:
 
 
 def models(monkeypatch: pytest.MonkeyPatch, *folders: Path) -> None:
-    monkeypatch.setenv(run_cache.MODELS_VARIABLE, ":".join(map(str, folders)))
+    monkeypatch.setenv(settings.MODELS_VARIABLE, ":".join(map(str, folders)))
 
 
 def test_two_models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -340,7 +341,7 @@ def test_models_of_two_sizes_share_some_heads(
 
 
 def test_models_that_cannot_be_compared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv(run_cache.MODELS_VARIABLE, raising=False)
+    monkeypatch.delenv(settings.MODELS_VARIABLE, raising=False)
     monkeypatch.setattr("gpt2viz.app.run_cache.hub_cache", dict)
     at = open_page("side_by_side", text=FIRST, differs="model")
     assert "Models" not in at.segmented_control(key="differs").options

@@ -15,8 +15,8 @@ import streamlit as st
 from streamlit.testing.v1 import AppTest
 
 import gpt2viz
+from gpt2viz import settings
 from gpt2viz.analysis.generation import generate
-from gpt2viz.app import run_cache
 from gpt2viz.app.course import whole as section
 from gpt2viz.app.literal import literal
 from gpt2viz.model import network
@@ -127,7 +127,7 @@ def test_models_and_sentences_that_it_can_and_cannot_build_with(
     """A tiny GPT-2 and one that differs in its scale are listed by the owner."""
     write_checkpoint(tmp_path / "tiny")
     write_checkpoint(tmp_path / "scaled", scale_attn_by_inverse_layer_idx=True)
-    monkeypatch.setenv(run_cache.MODELS_VARIABLE, pathsep.join(map(str, tmp_path.iterdir())))
+    monkeypatch.setenv(settings.MODELS_VARIABLE, pathsep.join(map(str, tmp_path.iterdir())))
     st.cache_resource.clear()
     for text, message in (("a crane ate", ""), ("a" * 23, "1 token, and each is what")):
         at = build(**BUILT, model="tiny", text=text)

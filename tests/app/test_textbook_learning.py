@@ -16,7 +16,7 @@ import torch.nn.functional as F
 from numpy.testing import assert_allclose
 from streamlit.testing.v1 import AppTest
 
-from gpt2viz.app import run_cache
+from gpt2viz import settings
 from gpt2viz.app.course import learning as lesson
 from gpt2viz.model.checkpoint import BUNDLED
 from gpt2viz.textbook import learning
@@ -219,5 +219,5 @@ def test_the_curve_is_the_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     )
     assert f"as unsure as among {np.exp(last):,.0f} equally likely tokens" in text_of(at)
     write_checkpoint(tmp_path / "plain")
-    monkeypatch.setenv(run_cache.MODELS_VARIABLE, str(tmp_path / "plain"))
+    monkeypatch.setenv(settings.MODELS_VARIABLE, str(tmp_path / "plain"))
     assert "has no record of its training" in text_of(chapter("A crane", model="plain"))

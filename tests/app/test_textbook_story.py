@@ -17,7 +17,7 @@ from numpy.testing import assert_allclose
 from streamlit.testing.v1 import AppTest
 
 import gpt2viz
-from gpt2viz.app import run_cache
+from gpt2viz import settings
 from gpt2viz.app.course import why
 from gpt2viz.model.checkpoint import BUNDLED
 from tests.analysis.head_scores import expected_scores
@@ -428,7 +428,7 @@ def test_a_model_without_the_circuit_is_not_said_to_have_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_checkpoint(tmp_path / "other")
-    monkeypatch.setenv(run_cache.MODELS_VARIABLE, str(tmp_path / "other"))
+    monkeypatch.setenv(settings.MODELS_VARIABLE, str(tmp_path / "other"))
     st.cache_resource.clear()
     at = open_page("textbook", chapter="why", text="ab ab", model="other")
     st.cache_resource.clear()

@@ -16,6 +16,7 @@ import streamlit as st
 from numpy.testing import assert_allclose
 
 import gpt2viz
+from gpt2viz import settings
 from gpt2viz.app import checkpoint_runs, output, run_cache
 from gpt2viz.app.run_cache import ByteLRUCache
 from gpt2viz.labels import label
@@ -72,7 +73,7 @@ def test_no_record_or_a_broken_one_is_one_message(
     write_checkpoint(folder := tmp_path / ("broken" if record else "plain"))
     if record:
         (folder / "training.json").write_text(record, encoding="utf-8")
-    monkeypatch.setenv(run_cache.MODELS_VARIABLE, str(folder))
+    monkeypatch.setenv(settings.MODELS_VARIABLE, str(folder))
     at = open_page("training", model=folder.name, text="A crane")
     (message,) = at.error if record else at.info
     expected = "a record of this model's training" if record else "no `training.json`"
@@ -97,7 +98,7 @@ def grown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.Fixtu
     for step in STEPS:
         written(folder / "steps" / f"step-{step}", family, step)
     written(folder, family, 300)
-    monkeypatch.setenv(run_cache.MODELS_VARIABLE, str(folder))
+    monkeypatch.setenv(settings.MODELS_VARIABLE, str(folder))
     return folder
 
 
@@ -224,7 +225,7 @@ def test_tokens_read_come_from_the_record(grown: Path) -> None:
 
 def test_the_way_to_a_heads_birth(grown: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_checkpoint(plain := grown.parent / "plain")
-    monkeypatch.setenv(run_cache.MODELS_VARIABLE, os.pathsep.join(map(str, (grown, plain))))
+    monkeypatch.setenv(settings.MODELS_VARIABLE, os.pathsep.join(map(str, (grown, plain))))
     for page in ("head", "attention"):
         links = open_page(page, model="grown", layer="1", head="2").get("page_link")
         (link,) = [one.proto for one in links if one.proto.label == "When did this head form?"]

@@ -13,11 +13,12 @@ import pytest
 from numpy.testing import assert_allclose
 
 import gpt2viz
+from gpt2viz import settings
 from gpt2viz.analysis.composition import Edge, EdgeName, copying_edge, edge_share, top_edges
 from gpt2viz.analysis.direct_paths import PatchedPath
 from gpt2viz.analysis.scores import head_scores, probe
 from gpt2viz.analysis.text_pairs import telling_answers
-from gpt2viz.app import address, jobs, parameters, run_cache
+from gpt2viz.app import address, jobs, parameters
 from gpt2viz.app.clicks import Cell
 from gpt2viz.app.views import wiring
 from tests.app.cases import each
@@ -147,7 +148,7 @@ def test_where_there_is_nothing_to_wire(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sizes: dict[str, Any], expected: str
 ) -> None:
     folder = write_checkpoint(tmp_path / f"random{len(sizes)}{sizes.get('n_layer', '')}", **sizes)
-    monkeypatch.setenv(run_cache.MODELS_VARIABLE, str(folder))
+    monkeypatch.setenv(settings.MODELS_VARIABLE, str(folder))
     at = open_page("find?find=wiring", model=folder.name, text="A crane ate fish")
     assert expected in page_text(at)
     if not sizes:
@@ -173,7 +174,7 @@ def test_reading_the_weights_can_be_cancelled_and_begun_anew(
     monkeypatch.setattr(jobs, "cached_scores", lambda *_: {})
     monkeypatch.setattr(jobs, "cached_composition", slowly)
     monkeypatch.setattr(jobs, "WAIT_FOR_WEIGHTS", 0)
-    monkeypatch.setenv(run_cache.MODELS_VARIABLE, str(folder))
+    monkeypatch.setenv(settings.MODELS_VARIABLE, str(folder))
     at = open_page("find?find=wiring", model=folder.name, text="A crane ate fish")
     assert half.wait(60)
     at.run()

@@ -15,7 +15,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from streamlit.testing.v1 import AppTest
 
 import gpt2viz
-from gpt2viz.app import address, parameters, run_cache
+from gpt2viz import settings
+from gpt2viz.app import address, parameters
 from gpt2viz.app.clicks import Dragged
 from gpt2viz.app.view import Window
 from gpt2viz.app.views import zoom
@@ -64,7 +65,7 @@ def expected(folder: Path) -> Any:
 
 @pytest.fixture(autouse=True)
 def shown(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(run_cache.MODELS_VARIABLE, str(folder))
+    monkeypatch.setenv(settings.MODELS_VARIABLE, str(folder))
 
 
 def look(page: str, **more: str) -> AppTest:

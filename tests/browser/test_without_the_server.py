@@ -141,8 +141,18 @@ def test_the_server_hears_of_it_with_whatever_is_asked_next(
     assert_allclose(inside["z"], expected[0][2][5:9, 2:7], rtol=2e-3, atol=2e-3)
 
 
-def test_links_lead_on_with_it(reader: FirstScreen) -> None:
+def listeners(page: Page) -> int:
+    """The number of functions that wait for the window's size to change."""
+    session = page.context.new_cdp_session(page)
+    window = session.send("Runtime.evaluate", {"expression": "window"})["result"]["objectId"]
+    waiting = session.send("DOMDebugger.getEventListeners", {"objectId": window})["listeners"]
+    session.detach()
+    return sum(listener["type"] == "resize" for listener in waiting)
+
+
+def test_links_lead_on_with_it_and_what_is_left_behind_is_freed(reader: FirstScreen) -> None:
     page = reader.open(text=TEXT, edits="off:0.0")
+    before = listeners(page)
     reader.head(1, 3)
     page.get_by_role("link", name="Head", exact=True).click()
     page.wait_for_url("**/head?*")
@@ -151,6 +161,7 @@ def test_links_lead_on_with_it(reader: FirstScreen) -> None:
     act(page, page.go_back)
     page.wait_for_url("**/?*")
     assert picture(page, "heads").evaluate("view => view.p.chosen") == N_HEAD + 3
+    assert listeners(page) == before
     reader.head(2, 5)
     page.get_by_role("link", name="Go on in What if").click()  # the menu's are completed otherwise
     page.wait_for_url("**/what_if?*")

@@ -285,10 +285,7 @@ def test_a_full_disk_names_the_file_and_leaves_the_old_one(
             Path(name).unlink()
 
 
-def test_a_table_on_a_full_disk_and_through_a_link(run: Run) -> None:
-    with full_disk(200):
-        assert "shapes.csv: can't be written" in run("shapes", TEXT, "--out", "shapes.csv").stderr
-    assert not list(Path().iterdir())
+def test_a_table_is_written_through_a_link(run: Run) -> None:
     Path("folder").mkdir()
     Path("shapes.csv").symlink_to("folder/there.csv")
     assert run("shapes", TEXT, "--out", "shapes.csv").exit_code == 0

@@ -68,6 +68,9 @@ test("every script hears what is chosen, for as long as it has a part of the pag
   part.isConnected = true
   choose({ head: "5" }, {}, page)
   assert.deepEqual(heard, [{ head: "3" }, { query: 1 }])
+  const left = { isConnected: false }
+  for (const next of [left, part]) takePart(next, {}, page)
+  assert.ok(!page.gpt2viz_state.parts.has(left), "a part that has left is kept with its numbers")
 })
 
 test("what is sent goes after pending choices, in a moment of its own", async () => {

@@ -16,6 +16,7 @@ from gpt2viz.app.parameters import Parameter, Text, To
 from gpt2viz.labels import label, pluralize, sentence
 from gpt2viz.model.config import END_OF_TEXT
 from gpt2viz.model.tokenizer import Tokenizer
+from gpt2viz.run.key import common_prefix_length
 
 
 def box(which: Text, default: str, label: str, *, placeholder: str, **look: Any) -> str:
@@ -202,7 +203,7 @@ def keep_choices() -> None:
 
 
 def _on_text_change(before: str, after: str) -> None:
-    n_common = _common_length(_ids(before), _ids(after))
+    n_common = common_prefix_length(_ids(before), _ids(after))
     _carry(lambda position: position if position < n_common else None, parameters.TEXT)
 
 
@@ -217,12 +218,6 @@ def _ids(text: str) -> tuple[int, ...]:
     with suppress(GPT2VizError, KeyError):
         return encode(run_cache.load(address.get(parameters.MODEL)), text)
     return ()
-
-
-def _common_length(before: Sequence[int], after: Sequence[int]) -> int:
-    """Return the number of leading tokens that two texts share."""
-    pairs = enumerate(zip(before, after, strict=False))
-    return next((n for n, (a, b) in pairs if a != b), min(len(before), len(after)))
 
 
 def _carry(to: To, changed: Parameter) -> None:

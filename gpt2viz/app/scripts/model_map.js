@@ -346,9 +346,9 @@ function listen(view) {
   view.onkeydown = (event) => walk(view, event)
   view.onblur = () => pointAt(view, -1, -1)
   view.onfocus = () => view.matches(":focus-visible") && sendPending() // for its text alternative
-  const resize = () => sized(view)
-  new ResizeObserver(() => view.clientWidth !== view.wide && resize()).observe(view)
-  addEventListener("resize", resize)
+  view.resize = () => sized(view)
+  new ResizeObserver(() => view.clientWidth !== view.wide && sized(view)).observe(view)
+  addEventListener("resize", view.resize)
 }
 
 // Fit the map into the window's height below its top edge.
@@ -395,4 +395,5 @@ export default function ({ data, parentElement, setTriggerValue }) {
   }
   list(view)
   sized(view)
+  return () => removeEventListener("resize", view.resize)
 }

@@ -21,6 +21,7 @@ const stateOf = (page) => page.gpt2viz_state ??= { pending: new Map(), parts: ne
 export function takePart(
   part, { offers = () => {}, changed = () => {}, pointed = () => {} }, page = globalThis,
 ) {
+  partsOf(page)
   stateOf(page).parts.set(part, { offers, changed, pointed })
 }
 
@@ -31,6 +32,7 @@ export function point(at, part, page = globalThis) {
     if (other !== part && other.isConnected) pointed(at)
 }
 
+// The callbacks of all parts that are still there.
 function partsOf(page) {
   const { parts } = stateOf(page)
   for (const part of parts.keys()) if (!part.isConnected) parts.delete(part)

@@ -104,7 +104,7 @@ function drawnTiles(view) {
 // Draw every head at this frame.
 function drawHeads(view, drawn) {
   const { p } = view, cells = codes(p, drawn)
-  drawMap({ data: { ...p.map, cells }, parentElement: view,
+  view.leave = drawMap({ data: { ...p.map, cells }, parentElement: view,
     setTriggerValue: (name, { layer, head }) =>
       name === "head" && choose(view, layer * p.map.heads + head) })
 }
@@ -381,4 +381,5 @@ export default function ({ data: p, parentElement, setTriggerValue }) {
   view.slider.max = p.steps.length - 1
   sized(view)
   if (p.tiles.includes("")) setTimeout(() => setTriggerValue("more", p.steps[view.at]), 0)
+  return () => view.leave?.()
 }

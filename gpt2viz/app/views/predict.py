@@ -31,6 +31,7 @@ from gpt2viz.app.parameters import Text
 from gpt2viz.app.source_code import Line
 from gpt2viz.app.view import View
 from gpt2viz.app.views import kv_cache
+from gpt2viz.arrays import largest
 from gpt2viz.pictures import tables
 from gpt2viz.pictures.prediction import contribution_map, lens_map, probability_bars, token_bars
 from gpt2viz.run.key import RunKey
@@ -206,7 +207,7 @@ def _contributions(view: View, position: int) -> None:
     """Draw each component's contribution to a logit after the token at ``position``."""
     prose.markdown("#### Which heads and MLPs made this prediction?")
     names, logits = run_cache.vocabulary(view.model.name), view.trace.logits_at(position)
-    token, versus = _pick_explained(view, [int(n) for n in (-logits).argsort()])
+    token, versus = _pick_explained(view, largest(logits, CANDIDATES).tolist())
     parts = contributions(view.model, view.trace, token, versus, position)
     logit, total = labels.numeral(parts.logit, "+.4f"), labels.numeral(parts.total, "+.4f")
     prose.markdown(
