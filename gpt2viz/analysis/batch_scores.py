@@ -21,7 +21,7 @@ from gpt2viz.analysis.scores import DECLARED, SCORES, Read, Score, Scores, Token
 from gpt2viz.arrays import Array
 from gpt2viz.model.checkpoint import Model
 from gpt2viz.model.transformer import Transformer
-from gpt2viz.run.forward import TURN, listening
+from gpt2viz.run.forward import RUN_LOCK, listening
 from gpt2viz.run.hooks import network_graph
 from gpt2viz.run.stages import module_of
 
@@ -68,14 +68,14 @@ def attention_weights(network: Transformer, ids: Tensor) -> list[Array]:
     """The weights of every layer on token ids (B, T): n_layer arrays (B, nh, T, T)."""
     graph = network_graph(network)
     names = [module_of(graph, "weights", layer) for layer in range(len(network.blocks))]
-    with TURN, torch.inference_mode(), listening(network, names) as made:
+    with RUN_LOCK, torch.inference_mode(), listening(network, names) as made:
         network(ids, explicit=True, last_only=True)
     return [made[name].float().cpu().numpy() for name in names]
 
 
 def token_losses(network: Transformer, ids: Tensor) -> NDArray[np.float32]:
     """−ln p of every token but the first, in nats: ids (B, T) -> (B, T − 1)."""
-    with TURN, torch.inference_mode():
+    with RUN_LOCK, torch.inference_mode():
         logits = network(ids[:, :-1])  # (B, T − 1, n_vocab)
         losses = F.cross_entropy(logits.float().transpose(1, 2), ids[:, 1:], reduction="none")
     return np.asarray(losses.cpu().numpy())

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from gpt2viz.analysis.circuits import turn
+from gpt2viz.analysis.circuits import rotate
 from gpt2viz.arrays import Array
 from gpt2viz.model.checkpoint import Model
 from gpt2viz.run.edits import head_scale_factors
@@ -153,6 +153,6 @@ def scores_at(model: Model, trace: Trace, cell: Step, distances: Sequence[int]) 
     layer, head, query, key = cell
     q = trace.stage("q_unrotated", layer, head)[query].astype(np.float64)  # (hs,)
     k = trace.stage("k_unrotated", layer, head)[key].astype(np.float64)  # (hs,)
-    turned = turn(model, layer, np.tile(q, (len(distances), 1)), np.asarray(distances))
-    scores: Doubles = turned @ k / (math.sqrt(len(k)) * trace.config.layer_divisor(layer))
+    rotated = rotate(model, layer, np.tile(q, (len(distances), 1)), np.asarray(distances))
+    scores: Doubles = rotated @ k / (math.sqrt(len(k)) * trace.config.layer_divisor(layer))
     return scores

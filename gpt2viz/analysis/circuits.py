@@ -93,12 +93,12 @@ def reading(model: Model, layer: int, head: int, into: Into) -> Reading:
     return Reading(before, norm.bias @ W + b, None if own is None else Norm.of(own))
 
 
-def turn(model: Model, layer: int, x: Numbers, positions: Positions) -> Numbers:
-    """Turn a layer's queries or keys (…, T, hs) by positions (T,), where positions turn them."""
-    turned = model.network.blocks[layer].attention.turn(
+def rotate(model: Model, layer: int, x: Numbers, positions: Positions) -> Numbers:
+    """Rotate a layer's queries or keys (…, T, hs) by positions (T,), where these do."""
+    rotated = model.network.blocks[layer].attention.rotate(
         torch.tensor(x), torch.as_tensor(np.asarray(positions))
     )
-    numbers: Numbers = turned.numpy()
+    numbers: Numbers = rotated.numpy()
     return numbers
 
 
@@ -227,7 +227,7 @@ class HeadCircuit:
         In scaled scores, q·k / ``divisor``. Where positions turn queries and keys, the keys are
         ``back`` tokens back. Raises as ``writes`` does.
         """
-        (q,) = self._turn(self.query.read(self.ends.normalize([token])), [back])  # (hs,)
+        (q,) = self._rotate(self.query.read(self.ends.normalize([token])), [back])  # (hs,)
         return _rank(self.ends.key_scores(self.key, q / self.divisor), k)
 
     def scores(self, token_ids: Sequence[int]) -> Numbers:
@@ -238,7 +238,7 @@ class HeadCircuit:
         ``writes`` does, ``ContextError`` for more tokens than there are positions.
         """
         x, positions = self.ends.normalize(token_ids, placed=True), range(len(token_ids))  # (T, C)
-        q, k = (self._turn(reads.read(x), positions) for reads in (self.query, self.key))
+        q, k = (self._rotate(reads.read(x), positions) for reads in (self.query, self.key))
         scores: Numbers = q @ k.T
         return scores
 
@@ -310,15 +310,15 @@ class HeadCircuit:
         for queries in _blocks(len(x), len(x)):
             yield queries, self.query.read(x[queries.start : queries.stop]) @ k.T
 
-    def _turn(self, x: Numbers, positions: Sequence[int]) -> Numbers:
-        return turn(self.ends.model, self.layer, x, positions)
+    def _rotate(self, x: Numbers, positions: Sequence[int]) -> Numbers:
+        return rotate(self.ends.model, self.layer, x, positions)
 
     @cached_property
     def _kernel(self) -> Numbers:
         """The mean score of all pairs of tokens, by distance: q̄ᵀ R(d) k̄, (n_positions,)."""
         q, k = (self.ends.mean_reading(reads) for reads in (self.query, self.key))
         n = self.ends.n_positions
-        kernel: Numbers = self._turn(np.tile(q, (n, 1)), range(n)) @ k / self.divisor
+        kernel: Numbers = self._rotate(np.tile(q, (n, 1)), range(n)) @ k / self.divisor
         return kernel
 
     def _kernel_spread(self) -> Numbers:
@@ -330,7 +330,7 @@ class HeadCircuit:
         squares, n = list[Numbers](), self.ends.n_positions
         for back in _blocks(n, q.size):
             unit = np.repeat(np.eye(len(q))[:, None], len(back), axis=1)  # (hs, d, hs)
-            R = self._turn(unit, back).swapaxes(0, 1)  # (d, hs, hs)
+            R = self._rotate(unit, back).swapaxes(0, 1)  # (d, hs, hs)
             squares.append(np.einsum("dij,dij->d", q @ R, R @ k) / self.divisor**2)
         spread: Numbers = np.sqrt((np.concatenate(squares) - self._kernel**2).clip(min=0))
         return spread

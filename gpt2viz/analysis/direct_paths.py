@@ -195,7 +195,7 @@ def _project_streams(to: _Receiver, into: Into, streams: Tensor) -> Tensor:
         if (norm := block.attention.head_norm(into)) is not None:
             read = norm.forward(read)
         positions = torch.arange(read.shape[1], device=read.device)
-        return read if into == "v" else block.attention.turn(read, positions)
+        return read if into == "v" else block.attention.rotate(read, positions)
 
 
 def _head(model: Model, named: str | tuple[int, int]) -> tuple[int, int]:

@@ -17,7 +17,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from gpt2viz.analysis.circuits import Numbers, Positions, Reading, reading, turn
+from gpt2viz.analysis.circuits import Numbers, Positions, Reading, reading, rotate
 from gpt2viz.arrays import Array
 from gpt2viz.errors import ArgumentError, PlaceError
 from gpt2viz.labels import pluralize
@@ -308,10 +308,10 @@ class _Stream:
 
     def mean_parts(self, side: Side, positions: Positions) -> Numbers:
         """The parts of the queries or keys at some positions, their mean: (n, hs)."""
-        if len(positions) > 1 and self.model.network.blocks[self.layer].attention.turns:
+        if len(positions) > 1 and self.model.network.blocks[self.layer].attention.rotates:
             return np.array([self._part(side, n, positions).mean(axis=0) for n in self.names])
         parts = self.mean_reading(self._reads[side], positions)
-        return self._turn(side, parts[:, None], positions[:1])[:, 0]
+        return self._rotate(side, parts[:, None], positions[:1])[:, 0]
 
     def mean_reading(self, reads: Reading, positions: Positions) -> Numbers:
         """The parts of what a head reads at some positions, not turned, their mean: (n, hs)."""
@@ -350,7 +350,7 @@ class _Stream:
         else:
             read = np.linalg.multi_dot([*self._factors(part, positions), reads.weight])
             read /= self.scale(positions)[:, None]
-        return self._turn(side, read, positions)
+        return self._rotate(side, read, positions)
 
     def _factors(self, part: Part, positions: Positions) -> list[NDArray[np.floating]]:
         """The factors (P, ·) to (·, C) whose product is a part at some positions."""
@@ -367,9 +367,9 @@ class _Stream:
             return [trace.stage("position_embedding")[positions]]
         return [trace.stage("token_embedding")[0][positions]]
 
-    def _turn(self, side: Side, x: Numbers, positions: Positions) -> Numbers:
+    def _rotate(self, side: Side, x: Numbers, positions: Positions) -> Numbers:
         """Turn parts (…, P, hs) to some positions, by the scale of a head's own norm too."""
-        return turn(
+        return rotate(
             self.model, self.layer, x / self._own_scale(side, positions)[:, None], positions
         )
 
@@ -397,10 +397,10 @@ class _Stream:
     def by_distance(self, query: int, positions: Positions) -> Numbers | None:
         """``RowExplanation.by_distance`` of the keys at some positions: (P,)."""
         trace, site = self.trace, (self.layer, self.head)
-        if not self.model.network.blocks[self.layer].attention.turns:
+        if not self.model.network.blocks[self.layer].attention.rotates:
             return None
         mean = trace.stage("k_unrotated", *site)[positions].mean(axis=0, dtype=np.float64)
-        keys = turn(self.model, self.layer, np.tile(mean, (len(positions), 1)), positions)
+        keys = rotate(self.model, self.layer, np.tile(mean, (len(positions), 1)), positions)
         scores: Numbers = keys @ trace.stage("q", *site)[query].astype(np.float64)
         return scores
 
@@ -433,11 +433,11 @@ class _Stream:
         taken = factor * weights[:, None] * v if factor else np.zeros_like(v)
         W_O = double(self.model.merging(layer)[0][head])  # (hs, C)
         by_token = taken @ (W_O @ self._reads[side].weight) / self.scale([position])
-        return self._turn(side, by_token[:, None], [position])[:, 0]
+        return self._rotate(side, by_token[:, None], [position])[:, 0]
 
     def by_token(self, key: int, query: Numbers, carried: Mapping[Part, Array]) -> Numbers:
         """``RowExplanation.by_token`` for a query's vector (hs,)."""
-        (back,) = turn(self.model, self.layer, query[None], [-key])  # the query as seen from there
+        (back,) = rotate(self.model, self.layer, query[None], [-key])  # as seen from the key
         scale = self.scale([key]) * self._own_scale("key", [key])
         direction = self._reads["key"].weight @ back / scale  # (C,)
         along = np.zeros_like(direction)

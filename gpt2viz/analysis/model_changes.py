@@ -37,7 +37,7 @@ from gpt2viz.model import devices
 from gpt2viz.model.checkpoint import Model
 from gpt2viz.model.network import Mask
 from gpt2viz.model.transformer import Block, Transformer
-from gpt2viz.run.forward import TURN, listening
+from gpt2viz.run.forward import RUN_LOCK, listening
 from gpt2viz.run.hooks import network_graph
 from gpt2viz.run.stages import module_of
 
@@ -131,7 +131,7 @@ class Pair(NamedTuple):
         for n in {*range(len(base))} - self.equal:
             block, stream = self.after.blocks[n], base[n].stream
             names = _heads_of(self.after, n)
-            with TURN, torch.inference_mode(), listening(self.after, names) as made:
+            with RUN_LOCK, torch.inference_mode(), listening(self.after, names) as made:
                 block.attention(block.attention_norm(stream), mask)
             own[n] = _Layer(stream, *(made[name] for name in names))
         return own
@@ -160,7 +160,7 @@ def _run(network: Transformer, ids: Tensor) -> tuple[list[_Layer], Tensor]:
         [module_of(graph, "residual_in", layer), *_heads_of(network, layer)]
         for layer in range(network.config.n_layer)
     ]
-    with TURN, torch.inference_mode(), listening(network, [*chain(*names), end]) as made:
+    with RUN_LOCK, torch.inference_mode(), listening(network, [*chain(*names), end]) as made:
         network(ids, explicit=True, last_only=True)
         predicted = network.lm_head(made[end][:, max(0, half - 1) : -1]).flatten(0, 1)
         came = ids[:, max(1, half) :]

@@ -27,7 +27,7 @@ from gpt2viz.model.checkpoint import Model
 from gpt2viz.model.devices import to_numpy
 from gpt2viz.model.network import Mask
 from gpt2viz.model.transformer import Transformer
-from gpt2viz.run.forward import TURN, listening
+from gpt2viz.run.forward import RUN_LOCK, listening
 from gpt2viz.run.hooks import network_graph
 from gpt2viz.run.stages import module_of
 
@@ -123,7 +123,7 @@ def next_logits(
         return to_numpy(search.predicted[0][0, -1])
     nothing = torch.zeros(1, before.config.n_layer, before.config.n_head + 1, dtype=torch.bool)
     back = _piece_masks(nothing[0], pieces).any(0, keepdim=True) if pieces else nothing
-    with TURN, torch.inference_mode():
+    with RUN_LOCK, torch.inference_mode():
         return to_numpy(search.logits(search.sample[0], back.to(search.sample[0].device))[0, -1])
 
 
@@ -141,7 +141,7 @@ class _Search:
     def __init__(self, before: Transformer, after: Transformer, sample: Sequence[Tensor]) -> None:
         self.before, self.after = before, after
         self.sample = [ids.to(after.device) for ids in sample]
-        with TURN, torch.inference_mode():
+        with RUN_LOCK, torch.inference_mode():
             self.predicted = [F.log_softmax(before(ids), dim=-1) for ids in self.sample]
 
     def divergence(self, back: Tensor, report: Callable[[float], None] = lambda _: None) -> Numbers:
@@ -153,7 +153,7 @@ class _Search:
             step = max(1, _AT_ONCE // ids.shape[1])
             for start in range(0, len(back), step):
                 rows = slice(start, start + step)
-                with TURN, torch.inference_mode():
+                with RUN_LOCK, torch.inference_mode():
                     logits = self.logits(ids, back[rows].to(ids.device))
                     apart = divergence(predicted, F.log_softmax(logits.float(), dim=-1))
                 total[rows] += apart.sum(-1).double().cpu().numpy()

@@ -13,7 +13,7 @@ from gpt2viz.analysis.words import word_starts
 from gpt2viz.arrays import largest
 from gpt2viz.model.checkpoint import Model
 from gpt2viz.model.tokenizer import Tokenizer
-from gpt2viz.run.forward import TURN, run_from
+from gpt2viz.run.forward import RUN_LOCK, run_from
 from gpt2viz.run.trace import Trace
 
 #: Tokens that are tried, from the last one back, and candidates to replace each.
@@ -38,7 +38,7 @@ def change_one_token(model: Model, run: Trace) -> list[int] | None:
     if not tried:
         return None
     network = model.network
-    with TURN, torch.inference_mode():
+    with RUN_LOCK, torch.inference_mode():
         read = torch.tensor(tried, device=network.device)  # (B, T)
         streams = network.embed(read, torch.arange(T, device=network.device))  # (B, T, C)
     logits = run_from(
@@ -118,7 +118,7 @@ def one_word_changes(trace: Trace, tokenizer: Tokenizer) -> tuple[Change, ...]:
 
 def _words(trace: Trace) -> list[int]:
     """The positions of words of one token."""
-    starts = word_starts(trace.token_bytes, trace.apart)
+    starts = word_starts(trace.token_bytes, trace.tokens_are_words)
     following = *starts[1:], len(trace.token_ids)
     alone = (n for n, end in zip(starts, following, strict=True) if end == n + 1)
     return [n for n in alone if _kind(trace.token_bytes[n])]

@@ -54,17 +54,17 @@ class Drag:
 
 
 def answers(
-    key: str, then: Callable[[Cell], None] | None, drag: Callable[[Dragged], None] | None
+    key: str, choose: Callable[[Cell], None] | None, drag: Callable[[Dragged], None] | None
 ) -> dict[str, Any]:
     """Return the callbacks of a component that sends clicked cells and dragged parts.
 
-    Streamlit keeps them for the session, so neither ``then`` nor ``drag`` may reference a run: let
-    them hold labels and sizes only.
+    Streamlit keeps them for the session, so neither ``choose`` nor ``drag`` may reference a run,
+    only labels and sizes.
     """
 
     def clicked() -> None:
-        if then and (sent := st.session_state[key].cell):
-            then(Cell.sent(sent))
+        if choose and (sent := st.session_state[key].cell):
+            choose(Cell.sent(sent))
 
     def dragged() -> None:
         if drag and (sent := st.session_state[key].part):

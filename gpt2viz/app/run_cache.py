@@ -315,7 +315,7 @@ def every_head(key: RunKey, whole_words: bool) -> EveryHead:
     ``whole_words`` has no default: Streamlit's cache takes an omitted argument as another key.
     """
     trace = run(key)
-    starts = word_starts(trace.token_bytes, trace.apart) if whole_words else None
+    starts = word_starts(trace.token_bytes, trace.tokens_are_words) if whole_words else None
     with ThreadPoolExecutor(_LAYERS_AT_A_TIME) as pool:  # NumPy releases the GIL
         layers = pool.map(lambda n: _layer(trace, n, starts), range(trace.config.n_layer))
         tiles, keys, strongest, first = map(np.stack, zip(*layers, strict=True))

@@ -24,7 +24,7 @@ _FLAGS = ("--headless", "--disable-gpu", "--no-first-run", "--disable-background
 _BODY = re.compile("<body>(.*)</body>", re.DOTALL)
 
 # One Chromium at a time: each takes a quarter of a gigabyte.
-_TURN = threading.Lock()
+_LOCK = threading.Lock()
 
 
 def browser() -> str | None:
@@ -53,7 +53,7 @@ def run_page(html: str) -> str:
     ``LIMIT`` seconds.
     """
     program = require_browser()
-    if not _TURN.acquire(timeout=LIMIT):
+    if not _LOCK.acquire(timeout=LIMIT):
         raise ExportError(f"Other pictures have kept Chromium busy for {LIMIT} seconds. Try again.")
     try:
         with TemporaryDirectory() as folder:
@@ -63,7 +63,7 @@ def run_page(html: str) -> str:
             profile = f"--user-data-dir={folder}/profile"
             answer = _answer([program, *_FLAGS, *alone, profile, "--dump-dom", page.as_uri()])
     finally:
-        _TURN.release()
+        _LOCK.release()
     body = _BODY.search(answer)
     if not body:
         raise ExportError("Chromium could not draw the picture. As .html it needs no Chromium.")

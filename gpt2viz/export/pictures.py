@@ -154,8 +154,8 @@ def _draw_sheet(
     if wide < _NARROWEST:
         least = _NARROWEST / PLOTLY_DPI * 2.54
         raise ExportError(f"Curves and bars need a picture at least {least:.1f} cm wide.")
-    sheet = svg.Sheet(wide, LIGHT, min(1.0, max(wide / own, svg.LEAST / svg.NAMES)))
-    size = sheet.size(svg.NAMES)
+    sheet = svg.Sheet(wide, LIGHT, min(1.0, max(wide / own, svg.MIN_FONT_SIZE / svg.FONT_SIZE)))
+    size = sheet.size(svg.FONT_SIZE)
     texts = about.caption if about else ()
     lines = [line for text in texts for line in svg.wrap(text, wide - 16, size)]
     under = 2 * svg.LINE * size + svg.LINE * size * len(lines)

@@ -31,21 +31,21 @@ def speeds(config: LlamaConfig) -> Tensor:
     In radians: (hs / 2,). See ``config.Rope``.
     """
     hs, rope = config.head_dim, config.rope
-    turns = 1.0 / rope.base ** (torch.arange(0, hs, 2, device="cpu").double() / hs)
+    angles = 1.0 / rope.base ** (torch.arange(0, hs, 2, device="cpu").double() / hs)
     if rope.kind == "linear":
-        return turns / rope.factor
+        return angles / rope.factor
     if rope.kind == "llama3":
-        wavelength = 2 * math.pi / turns  # positions that a whole turn takes
+        wavelength = 2 * math.pi / angles  # positions that a whole turn takes
         unscaled = (rope.original / wavelength - rope.low) / (rope.high - rope.low)
         unscaled = unscaled.clamp(0, 1)
-        return unscaled * turns + (1 - unscaled) * turns / rope.factor
-    return turns
+        return unscaled * angles + (1 - unscaled) * angles / rope.factor
+    return angles
 
 
 class SelfAttention(transformer.Attention):
     """Multi-head self-attention, whose heads may share keys and values: (B, T, C) -> (B, T, C)."""
 
-    turns = True
+    rotates = True
 
     def __init__(self, config: LlamaConfig, layer: int) -> None:
         super().__init__()
@@ -68,7 +68,7 @@ class SelfAttention(transformer.Attention):
         B, T, _ = x.shape
         return x.view(B, T, -1, self.config.head_dim).transpose(1, 2)  # (B, nh or nkv, T, hs)
 
-    def turn(self, x: Tensor, positions: Tensor) -> Tensor:
+    def rotate(self, x: Tensor, positions: Tensor) -> Tensor:
         angles = positions[:, None] * speeds(self.config).to(x)  # (T, hs / 2)
         cos, sin = angles.cos(), angles.sin()
         a, b = x.chunk(2, dim=-1)  # channel i is paired with i + hs / 2
@@ -85,7 +85,7 @@ class SelfAttention(transformer.Attention):
             k = self.k_norm(self.k_unnormed(k))  # (B, nkv, T, hs)
         else:
             q, k = self.q_unrotated(q), self.k_unrotated(k)  # the same
-        q, k = self.turn(q, positions), self.turn(k, positions)  # the same
+        q, k = self.rotate(q, positions), self.rotate(k, positions)  # the same
         q = self.q(q if past is None or past.q is None else torch.cat([past.q, q], dim=2))
         k = self.k(k if past is None else torch.cat([past.k, k], dim=2))  # (B, nkv, P + T, hs)
         v = self.v(v if past is None else torch.cat([past.v, v], dim=2))  # (B, nkv, P + T, hs)

@@ -45,7 +45,7 @@ class Tokenizer:
     """Encode and decode text with the vocabulary of one checkpoint."""
 
     #: Whether tokens are words that white space separates: then it is in none of them.
-    apart = False
+    tokens_are_words = False
     #: Ids before every text, and after it, as the checkpoint's files say.
     first: tuple[int, ...] = ()
     last: tuple[int, ...] = ()
@@ -356,7 +356,7 @@ class TokenList(Tokenizer):
         self._id_of, self.merges, self._refused = given, {}, {}
         self._longest = max(map(len, given), default=0)
         self._separated = not any(map(_has_space, given))
-        self.apart = self._separated and self._longest > 1
+        self.tokens_are_words = self._separated and self._longest > 1
         self._special = _finder([] if self.end_of_text is None else [end])
 
     @property
@@ -369,7 +369,7 @@ class TokenList(Tokenizer):
 
     def decode(self, token_ids: Iterable[int]) -> str:
         """The text of a sequence of ids, with a space between words."""
-        between = b" " if self.apart else b""
+        between = b" " if self.tokens_are_words else b""
         return between.join(map(self.token_bytes, several(token_ids))).decode()
 
     def _ids(self, text: str, special: bool) -> list[int]:
@@ -384,11 +384,10 @@ class TokenList(Tokenizer):
     def _listed_ids(self, text: str) -> Iterator[int]:
         whole = text.split() if self._separated else [text]
         tokens = [(part, token) for part in whole for token in self._tokens(part)]
-        unknown = (
-            part if self.apart else token for part, token in tokens if token not in self._id_of
-        )
+        words = self.tokens_are_words
+        unknown = (part if words else token for part, token in tokens if token not in self._id_of)
         if names := list(dict.fromkeys(unknown)):
-            sort = "words" if self.apart else "characters"
+            sort = "words" if words else "characters"
             raise TextError(
                 f"The vocabulary of this model is a list of {len(self._bytes):,} tokens, in which "
                 f"these {sort} are missing: {_names(names)}. It has "

@@ -66,21 +66,21 @@ class Transformer(nn.Module, ABC):
 class Attention(nn.Module, ABC):
     """A layer's attention, (B, T, C) -> (B, T, C), and its weights by head.
 
-    ``turns`` says that positions turn its queries and keys.
+    ``rotates`` says that positions rotate its queries and keys.
     """
 
-    turns = False
+    rotates = False
 
     @abstractmethod
     def reading(self, into: str, head: int) -> tuple[Tensor, Tensor]:
         """W_Q, W_K or W_V of a head (C, hs), ``into`` being "q", "k" or "v", and its bias (hs,)."""
 
-    def turn(self, x: Tensor, positions: Tensor) -> Tensor:
-        """Turn queries or keys (…, T, hs) by their positions (T,), if positions do that."""
+    def rotate(self, x: Tensor, positions: Tensor) -> Tensor:
+        """Rotate queries or keys (…, T, hs) by their positions (T,), if positions do that."""
         return x
 
     def head_norm(self, into: str) -> nn.Module | None:
-        """The norm of a head's own q or k (…, hs) before these are turned, if there is one."""
+        """The norm of a head's own q or k (…, hs) before these are rotated, if there is one."""
         return None
 
     @abstractmethod

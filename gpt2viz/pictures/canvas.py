@@ -155,8 +155,8 @@ def _grid(picture: Heatmaps, panel: Panel) -> dict[str, Any]:
         "columns": panel.columns.plain_names(),
         "rowEnds": panel.rows.plain_ends() if picture.ends[0] else [],
         "columnEnds": panel.columns.plain_ends() if picture.ends[1] else [],
-        "down": panel.rows.title,
-        "wide": panel.columns.title,
+        "rowTitle": panel.rows.title,
+        "columnTitle": panel.columns.title,
         "square": panel.of_pairs,
         "frame": framed and (*framed[0], *framed[1]),
     }

@@ -204,7 +204,7 @@ def word_measure(measure: Measure, trace: Trace) -> Measure:
 
     Grouped as ``gpt2viz.group_words`` does. A cell is hidden if all its tokens' cells are.
     """
-    starts = word_starts(trace.token_bytes, trace.apart)
+    starts = word_starts(trace.token_bytes, trace.tokens_are_words)
     ends = (*starts[1:], len(trace.token_bytes))
     hidden = np.logical_and.reduceat(measure.hidden, starts, axis=-1)
     return replace(

@@ -41,14 +41,14 @@ Drawable = Heatmaps | HeadMaps | Thumbnails | Lines | Still
 FAMILY = "Arial, Helvetica, Liberation Sans, DejaVu Sans, sans-serif"
 #: Pixels: a picture's width unless it says its own, seven and a half inches, the width of a page's
 #: text; the letters of names; and the smallest letters, 6 points.
-WIDTH, NAMES, LEAST = 720, 11, 8
+WIDTH, FONT_SIZE, MIN_FONT_SIZE = 720, 11, 8
 #: The height of a line, as a multiple of the letters'.
 LINE = 1.3
 #: Pixels: the margin at the edges, the gap between pictures, the smallest width of a matrix, the
 #: width of a colour bar and its length, and the largest thumbnail.
-_FREE, _APART, _ACROSS, _BAR, _LONG, _TILE = 8, 14, 60, 10, 200, 160
+_MARGIN, _GAP, _MIN_WIDTH, _BAR_WIDTH, _BAR_LENGTH, _MAX_THUMBNAIL = 8, 14, 60, 10, 200, 160
 #: Image pixels for each pixel of the page: about 300 to the inch.
-_FINE = 3
+_PIXEL_RATIO = 3
 #: The widest line between tokens, in pixels.
 WIDEST = 9.0
 _DASHED = {
@@ -75,22 +75,22 @@ def draw(
     """A picture on a sheet, with the paragraphs of a ``caption`` below it.
 
     Sizes are in pixels. Its ``own`` width and height are the most that it takes; a picture that
-    needs less is smaller. On another ``width`` letters shrink, but never below ``LEAST``, and
-    the matrices get the room that names and colour bar leave. ``height`` is that of the whole
+    needs less is smaller. On another ``width`` letters shrink, but never below ``MIN_FONT_SIZE``,
+    and the matrices get the room that names and colour bar leave. ``height`` is that of the whole
     sheet. Raises ``ExportError`` for a width without room.
     """
     picture = as_heatmaps(picture) if isinstance(picture, HeadMaps) else picture
     most, tall = own or (WIDTH, picture.height if isinstance(picture, Heatmaps) else 0)
     wide = width or most
-    sheet = Sheet(wide, colors, min(1.0, max(wide / most, LEAST / NAMES)))
-    size = sheet.size(NAMES)
+    sheet = Sheet(wide, colors, min(1.0, max(wide / most, MIN_FONT_SIZE / FONT_SIZE)))
+    size = sheet.size(FONT_SIZE)
     room = None if height is None else height - len(_lines(caption, wide, size)) * LINE * size - 20
     draw_on(sheet, picture, room or (tall if width is None else None))
     sheet.height = max(room or 0, sheet.height) + 4 * bool(caption)
     for line in _lines(caption, sheet.width, size):
         sheet.height += LINE * size
-        sheet.text(_FREE, sheet.height, line, size)
-    sheet.height = height or ceil(sheet.height + _FREE)
+        sheet.text(_MARGIN, sheet.height, line, size)
+    sheet.height = height or ceil(sheet.height + _MARGIN)
     return sheet
 
 
@@ -102,7 +102,7 @@ def draw_on(sheet: Sheet, picture: Drawable, most: float | None = None) -> None:
     if isinstance(picture, Heatmaps | HeadMaps):
         _heatmaps(sheet, as_heatmaps(picture), most)
     elif isinstance(picture, Thumbnails):
-        _thumbnails(sheet, picture, float("inf") if most is None else _TILE)
+        _thumbnails(sheet, picture, float("inf") if most is None else _MAX_THUMBNAIL)
     elif isinstance(picture, Lines):
         _token_lines(sheet, picture)
     else:
@@ -110,7 +110,7 @@ def draw_on(sheet: Sheet, picture: Drawable, most: float | None = None) -> None:
 
 
 def _lines(paragraphs: Iterable[str], width: float, size: float) -> list[str]:
-    return [line for text in paragraphs for line in wrap(text, width - 2 * _FREE, size)]
+    return [line for text in paragraphs for line in wrap(text, width - 2 * _MARGIN, size)]
 
 
 class Sheet:
@@ -122,7 +122,7 @@ class Sheet:
 
     def size(self, letters: float) -> float:
         """The size here of letters that are usually ``letters`` tall."""
-        return max(LEAST, letters * self.ratio)
+        return max(MIN_FONT_SIZE, letters * self.ratio)
 
     def text(
         self,
@@ -185,7 +185,7 @@ class Sheet:
         """Draw cells in colours (rows, columns, 3), each as a block of one colour."""
         fine = cells
         for axis, pixels in enumerate((tall, wide)):  # so that smoothing blurs a pixel, not a cell
-            fine = fine.repeat(ceil(_FINE * pixels / cells.shape[axis]), axis=axis)
+            fine = fine.repeat(ceil(_PIXEL_RATIO * pixels / cells.shape[axis]), axis=axis)
         self.parts.append(
             f'<image x="{_n(x)}" y="{_n(y)}" width="{_n(wide)}" height="{_n(tall)}" '
             'preserveAspectRatio="none" style="image-rendering:pixelated" '
@@ -269,16 +269,16 @@ def _heatmaps(sheet: Sheet, picture: Heatmaps, most: float | None) -> None:
     """Draw matrices side by side, at most ``most`` pixels tall with all that surrounds them."""
     panels, colors = picture.panels, sheet.colors
     n_columns = min(picture.n_columns, len(panels))
-    if picture.ranges and sheet.width < 5 * _ACROSS * sheet.ratio * n_columns / 4:
+    if picture.ranges and sheet.width < 5 * _MIN_WIDTH * sheet.ratio * n_columns / 4:
         n_columns = -(-n_columns // 2)  # words above maps have no room
         picture = replace(picture, n_columns=n_columns)
     low, high = shared_range(panels, picture.scale)
     ends = list(picture.ranges) or [(low, high)] * len(panels)
-    size, over = sheet.size(NAMES), sheet.size(13)
+    size, over = sheet.size(FONT_SIZE), sheet.size(13)
     lead = [_lead(picture, n, size) for n in range(n_columns)]
-    bar = _bar_width(picture, (low, high), size) if picture.bar else _APART
-    room = sheet.width - sum(lead) - (n_columns - 1) * _APART - bar - _FREE
-    least = _ACROSS if n_columns == 1 else 12 * n_columns
+    bar = _bar_width(picture, (low, high), size) if picture.bar else _GAP
+    room = sheet.width - sum(lead) - (n_columns - 1) * _GAP - bar - _MARGIN
+    least = _MIN_WIDTH if n_columns == 1 else 12 * n_columns
     if room < least:
         needed = (sheet.width - room + least) / 96 * 2.54
         raise ExportError(f"Names and colour bar need a picture at least {needed:.1f} cm wide.")
@@ -287,10 +287,10 @@ def _heatmaps(sheet: Sheet, picture: Heatmaps, most: float | None) -> None:
     rows = [range(n, min(n + n_columns, len(panels))) for n in range(0, len(panels), n_columns)]
     kinds = [special for p in panels for special in specials(p, colors) if special.cells.any()]
     legend = {s.name: (s.color, s.other) for s in kinds} if picture.legend else {}
-    top = _FREE + LINE * size * bool(legend)
+    top = _MARGIN + LINE * size * bool(legend)
     tops = [max(len(titles[n]) for n in row) * LINE * over + 4 for row in rows]
     bottoms = [_names_height(picture, row, each, size) for row in rows]
-    gap = 2 * _APART if len(rows) > 1 else 0
+    gap = 2 * _GAP if len(rows) > 1 else 0
     fixed = top + sum(tops) + sum(bottoms) + gap * (len(rows) - 1)
     if most is not None and any(panel.of_pairs for panel in panels):
         tallest = sum(max(_ratio(panels[n]) for n in row) for row in rows) * each
@@ -301,7 +301,7 @@ def _heatmaps(sheet: Sheet, picture: Heatmaps, most: float | None) -> None:
     _legend(sheet, legend, size)
     for row, down_above, down_below in zip(rows, tops, bottoms, strict=True):
         tall = {n: _tall(picture, panels[n], each, most, fixed, len(rows), size) for n in row}
-        x, y = _FREE + 0.0, sheet.height + down_above
+        x, y = _MARGIN + 0.0, sheet.height + down_above
         for column, n in enumerate(row):
             x += lead[column]
             box = _Box(x, y, each, tall[n])
@@ -310,9 +310,9 @@ def _heatmaps(sheet: Sheet, picture: Heatmaps, most: float | None) -> None:
             for up, line in enumerate(reversed(titles[n])):
                 middle = x + each / 2
                 sheet.text(middle, y - 6 - up * LINE * over, line, over, "middle")
-            x += each + _APART
+            x += each + _GAP
         if row.start == 0 and picture.bar:
-            _bar(sheet, picture, (low, high), x, y, min(_LONG, max(tall.values())))
+            _bar(sheet, picture, (low, high), x, y, min(_BAR_LENGTH, max(tall.values())))
         sheet.height = y + max(tall.values()) + down_below + gap
     sheet.height -= gap
 
@@ -388,7 +388,7 @@ def _titles(sheet: Sheet, picture: Heatmaps, n: int, wide: float, size: float) -
         low, high = shared_range(picture.panels, picture.scale)
         title = f"{title} {numeral(low, '.3g')} to {numeral(high, '.3g')}".lstrip()
     parts = [*title.splitlines(), "" if panel.part is None else str(panel.part)]
-    room = sheet.width if picture.n_columns == 1 else wide + _APART / 2
+    room = sheet.width if picture.n_columns == 1 else wide + _GAP / 2
     return [line for part in parts if part for line in wrap(part, room, size)]
 
 
@@ -410,8 +410,8 @@ def _panel(
     if empty:
         lines = panel.masked_text.splitlines()
         for down, line in enumerate(lines):
-            y = box.y + box.tall / 2 + (down - len(lines) / 2 + 0.8) * LINE * LEAST
-            sheet.text(box.x + box.wide / 2, y, line, LEAST, "middle")
+            y = box.y + box.tall / 2 + (down - len(lines) / 2 + 0.8) * LINE * MIN_FONT_SIZE
+            sheet.text(box.x + box.wide / 2, y, line, MIN_FONT_SIZE, "middle")
     else:
         sheet.image(*box, cells)
         if picture.ranges or n_columns <= picture.numbers or panel.words:
@@ -434,7 +434,7 @@ def _panel(
 
 
 def _names(sheet: Sheet, picture: Heatmaps, n: int, box: _Box) -> None:
-    panel, size = picture.panels[n], sheet.size(NAMES)
+    panel, size = picture.panels[n], sheet.size(FONT_SIZE)
     n_rows, n_columns = panel.values.shape
     wide, tall = box.wide / n_columns, box.tall / n_rows
     if _names_itself(picture, n, down=True):
@@ -462,7 +462,7 @@ def _names(sheet: Sheet, picture: Heatmaps, n: int, box: _Box) -> None:
 def _numbers(
     sheet: Sheet, picture: Heatmaps, panel: Panel, box: _Box, cells: NDArray[np.uint8], digits: int
 ) -> None:
-    """Write the cells' numbers, as large as fits, or none if even ``LEAST`` doesn't fit."""
+    """Write the cells' numbers, as large as fits, or none if even ``MIN_FONT_SIZE`` doesn't fit."""
     n_rows, n_columns = panel.values.shape
     wide, tall = box.wide / n_columns, box.tall / n_rows
     form = f"{'+' if picture.plus else ''}.{digits}f"
@@ -470,10 +470,10 @@ def _numbers(
     for kind in () if panel.words else specials(panel, sheet.colors):
         texts[kind.cells] = kind.sign
     longest = max(text_width(text, 1) for text in texts.ravel())
-    size = min(sheet.size(NAMES), (wide - 2) / longest, tall / LINE)
+    size = min(sheet.size(FONT_SIZE), (wide - 2) / longest, tall / LINE)
     if n_columns > picture.numbers and not panel.words:
         size = 0
-    if size >= LEAST or picture.ranges:
+    if size >= MIN_FONT_SIZE or picture.ranges:
         page = sheet.colors.unit[0][1]
         for n in range(1, n_columns):
             x = box.x + n * wide
@@ -481,7 +481,7 @@ def _numbers(
         for n in range(1, n_rows):
             y = box.y + n * tall
             sheet.line((box.x, y), (box.x + box.wide, y), color=page)
-    if size < LEAST:
+    if size < MIN_FONT_SIZE:
         return
     for (row, column), text in np.ndenumerate(texts):
         x, y = box.x + (column + 0.5) * wide, box.y + (row + 0.5) * tall + size * 0.35
@@ -491,7 +491,7 @@ def _numbers(
 
 def _bar_width(picture: Heatmaps, ends: tuple[float, float], size: float) -> float:
     longest = max(text_width(numeral(end, ".3g"), size) for end in (*ends, sum(ends) / 2))
-    return _APART + _BAR + 4 + longest + LINE * size + 4
+    return _GAP + _BAR_WIDTH + 4 + longest + LINE * size + 4
 
 
 def _bar(
@@ -499,47 +499,45 @@ def _bar(
 ) -> None:
     """Draw the colour bar from the largest number down to the smallest, with three numbers."""
     scale = sheet.colors.signed if picture.scale == "signed" else sheet.colors.unit
-    sheet.image(x, y, _BAR, tall, mix(scale, np.linspace(1, 0, 128))[:, None])
-    sheet.rect(x, y, _BAR, tall, line=sheet.colors.grid)
-    size, longest = sheet.size(NAMES), 0.0
+    sheet.image(x, y, _BAR_WIDTH, tall, mix(scale, np.linspace(1, 0, 128))[:, None])
+    sheet.rect(x, y, _BAR_WIDTH, tall, line=sheet.colors.grid)
+    size, longest, right = sheet.size(FONT_SIZE), 0.0, x + _BAR_WIDTH + 4
     for share in (0, 0.5, 1):
         text = numeral(ends[1] + share * (ends[0] - ends[1]), ".3g")
-        down = y + share * tall + size * (0.75 - 0.75 * share)
-        sheet.text(x + _BAR + 4, down, text, size)
+        sheet.text(right, y + share * tall + size * (0.75 - 0.75 * share), text, size)
         longest = max(longest, text_width(text, size))
-    sheet.text(
-        x + _BAR + 4 + longest + LINE * size, y + tall / 2, picture.bar, size, "middle", turned=True
-    )
+    right += longest + LINE * size
+    sheet.text(right, y + tall / 2, picture.bar, size, "middle", turned=True)
 
 
 def _legend(sheet: Sheet, legend: dict[str, tuple[str, str]], size: float) -> None:
     """Draw the legend of the colours that aren't on the scale, from the right."""
-    x = sheet.width - _FREE
+    x = sheet.width - _MARGIN
     for name, (color, other) in reversed(legend.items()):
         x -= text_width(name, size)
-        sheet.text(x, _FREE + size, name, size)
+        sheet.text(x, _MARGIN + size, name, size)
         x -= size + 5
-        sheet.rect(x, _FREE + size * 0.1, size, size, fill=color)
+        sheet.rect(x, _MARGIN + size * 0.1, size, size, fill=color)
         for at in (0, size / 2):  # a chessboard, as in the cells
-            sheet.rect(x + at, _FREE + size * 0.6 - at, size / 2, size / 2, fill=other)
-        x -= _APART
+            sheet.rect(x + at, _MARGIN + size * 0.6 - at, size / 2, size / 2, fill=other)
+        x -= _GAP
 
 
 def _thumbnails(sheet: Sheet, picture: Thumbnails, most: float) -> None:
     """Draw every head of every layer, at most ``most`` pixels large, with arrows between them."""
-    colors, size = sheet.colors, sheet.size(NAMES)
+    colors, size = sheet.colors, sheet.size(FONT_SIZE)
     n_layer, n_head, side = picture.tiles.shape[:3]
-    left = _FREE + LINE * size + 4 + text_width(str(n_layer - 1), size) + 6
+    left = _MARGIN + LINE * size + 4 + text_width(str(n_layer - 1), size) + 6
     from_input = any(arrow.start is None for arrow in picture.arrows)
-    top = _FREE + 2 * LINE * size + 6 + 30 * from_input
-    step = min(most, (sheet.width - left - _FREE) / n_head)
-    sheet.width = left + n_head * step + _FREE
+    top = _MARGIN + 2 * LINE * size + 6 + 30 * from_input
+    step = min(most, (sheet.width - left - _MARGIN) / n_head)
+    sheet.width = left + n_head * step + _MARGIN
     tile = step - max(2, min(8, step / 9))
     for n in range(n_head):
         sheet.text(left + n * step + tile / 2, top - 30 * from_input - 6, str(n), size, "middle")
     middle = left + (n_head * step) / 2
-    sheet.text(middle, _FREE + size, "head", size, "middle")
-    sheet.text(_FREE + size, top + n_layer * step / 2, "layer", size, "middle", turned=True)
+    sheet.text(middle, _MARGIN + size, "head", size, "middle")
+    sheet.text(_MARGIN + size, top + n_layer * step / 2, "layer", size, "middle", turned=True)
     row = None if picture.row is None else picture.axes[0].row_at(picture.row)
     for n, panel in enumerate(picture.matrices):
         layer, head = divmod(n, n_head)
@@ -579,27 +577,27 @@ def _token_lines(sheet: Sheet, picture: Lines) -> None:
 
     A line is as wide as its number, ``WIDEST`` where that is ``peak``.
     """
-    colors, size = sheet.colors, sheet.size(NAMES)
+    colors, size = sheet.colors, sheet.size(FONT_SIZE)
     n_sources, longest = (
         len(picture.sources),
         max(map(len, (picture.rows.labels, picture.columns.labels))),
     )
     step = max(LINE * size, min(26, 2000 / longest))
     names = picture.rows.plain_names(), picture.columns.plain_names()
-    left, right = (max(text_width(name, size) for name in side) + 10 + _FREE for side in names)
-    x0, x1, top = left, sheet.width - right, _FREE + 5 * LINE * size
+    left, right = (max(text_width(name, size) for name in side) + 10 + _MARGIN for side in names)
+    x0, x1, top = left, sheet.width - right, _MARGIN + 5 * LINE * size
     shades = colors.cases(n_sources)
-    x = _FREE + 0.0
+    x = _MARGIN + 0.0
     for source, color, dash in zip(picture.sources, shades, DASHES, strict=False):
         sheet.line(
-            (x, _FREE + size), (x + 24, _FREE + size), color=color, width=4, dash=_DASHED[dash]
+            (x, _MARGIN + size), (x + 24, _MARGIN + size), color=color, width=4, dash=_DASHED[dash]
         )
-        sheet.text(x + 30, _FREE + size * 1.35, source.name, size)
-        x += 30 + text_width(source.name, size) + _APART
+        sheet.text(x + 30, _MARGIN + size * 1.35, source.name, size)
+        x += 30 + text_width(source.name, size) + _GAP
     scale = f"lines from {picture.at_rest:.2g} up"
     sheet.text((x0 + x1) / 2, top - 2 * size, scale, size, "middle")
-    sheet.text(_FREE, top - 2 * size, picture.ends[0], size)
-    sheet.text(sheet.width - _FREE, top - 2 * size, picture.ends[1], size, "end")
+    sheet.text(_MARGIN, top - 2 * size, picture.ends[0], size)
+    sheet.text(sheet.width - _MARGIN, top - 2 * size, picture.ends[1], size, "end")
     for source, color, dash in zip(picture.sources, shades, DASHES, strict=False):
         drawn = np.flatnonzero(source.weights >= picture.at_rest)
         sheet.parts.append(f'<g opacity="0.75" data-name="{escape_xml(source.name)}">')
@@ -617,14 +615,14 @@ def _token_lines(sheet: Sheet, picture: Lines) -> None:
 
 def _still(sheet: Sheet, picture: Still) -> None:
     """Draw one frame of a moving picture: its blocks and words, with the caption above them."""
-    size, line = sheet.size(NAMES), max(20.0, 26 * sheet.ratio)
-    room = sheet.width - 2 * _FREE
+    size, line = sheet.size(FONT_SIZE), max(20.0, 26 * sheet.ratio)
+    room = sheet.width - 2 * _MARGIN
     lines = wrap(picture.frame.caption, room, size)
     for n, text in enumerate(lines):
-        sheet.text(_FREE, _FREE + size + n * LINE * size, text, size)
-    top = _FREE + LINE * size * len(lines) + _APART
+        sheet.text(_MARGIN, _MARGIN + size + n * LINE * size, text, size)
+    top = _MARGIN + LINE * size * len(lines) + _GAP
     for mark in picture.frame.marks:
-        x, y = _FREE + mark.x * room, top + mark.y * line
+        x, y = _MARGIN + mark.x * room, top + mark.y * line
         wide, tall, fill = mark.wide * room, mark.tall * line, mark.fill(sheet.colors)
         if fill:
             sheet.rect(x, y, wide, tall, fill=fill, line=sheet.colors.unit[0][1])

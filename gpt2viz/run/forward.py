@@ -25,7 +25,7 @@ from gpt2viz.run.interventions import Change
 from gpt2viz.run.stages import module_of
 
 
-class Turn:
+class RunLock:
     """A lock that refuses a thread that holds it already."""
 
     def __init__(self) -> None:
@@ -45,7 +45,7 @@ class Turn:
 
 #: Held while a network is run or hooked. Hooks belong to the module, not to the thread: two
 #: runs of one model at a time would each write into the other's trace, without any error.
-TURN = Turn()
+RUN_LOCK = RunLock()
 
 
 def run_texts(
@@ -68,7 +68,7 @@ def run_texts(
         left_out = ()  # the stream no longer follows from what was added to it
     with (
         devices.require_memory(f"{n_whole:,} tokens", device),
-        TURN,
+        RUN_LOCK,
         torch.inference_mode(),
         tuning.threads(n_tokens * 12 * network.config.n_layer * network.config.n_embd**2),
         _changing(network, changes),  # before the recording, which gets the changed tensors
@@ -110,7 +110,7 @@ def run_from(
     pairs = None if hidden is None else torch.tensor(hidden).to(x.device)  # (T, T)
     with (
         devices.require_memory(f"{B} runs of {T:,} tokens", x.device),
-        TURN,
+        RUN_LOCK,
         torch.inference_mode(),
         tuning.threads(B * T * 12 * (network.config.n_layer - layer) * C**2),
         _changing(network, changes),
@@ -155,7 +155,7 @@ def gradients(
     listening = [(name, partial(keep, name)) for name in (*first, *module_names)]
     with (
         devices.require_memory(f"gradients of {len(ids):,} tokens", device),
-        TURN,
+        RUN_LOCK,
         torch.inference_mode(False),
         torch.enable_grad(),
         _changing(network, [*changes, *listening]),
@@ -186,7 +186,7 @@ def _changing(
 
 @contextmanager
 def listening(network: Transformer, module_names: Iterable[str]) -> Iterator[dict[str, Tensor]]:
-    """Collect the last outputs of some modules, by name; the caller holds ``TURN``."""
+    """Collect the last outputs of some modules, by name; the caller holds ``RUN_LOCK``."""
     made: dict[str, Tensor] = {}
     with _changing(network, [(name, partial(made.__setitem__, name)) for name in module_names]):
         yield made

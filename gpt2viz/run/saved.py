@@ -130,7 +130,7 @@ def _rebuild(file: _File, model: Model) -> Trace:
         patch_text=about.get("patch_from", ""),
         mean_over=about.get("mean_over", ""),
         weights=model.weights,
-        apart=model.tokenizer.apart,
+        tokens_are_words=model.tokenizer.tokens_are_words,
         spell=model.tokenizer.token_bytes,
     )
 

@@ -124,7 +124,7 @@ class Trace:
     patch_from: tuple[int, ...] = ()
     patch_text: str = ""
     weights: WeightFiles | None = None
-    apart: bool = False
+    tokens_are_words: bool = False
     reused: int = 0
     spell: Callable[[int], bytes] = bytes
     last_logits: Array | None = None

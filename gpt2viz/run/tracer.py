@@ -216,7 +216,7 @@ def _trace(
         describe=partial(shape_table, seen.made, masking(causal, hidden is not None)),
         forbidden=hidden,
         weights=model.weights,
-        apart=model.tokenizer.apart,
+        tokens_are_words=model.tokenizer.tokens_are_words,
         spell=model.tokenizer.token_bytes,
     )
 

@@ -86,7 +86,7 @@ def test_a_measure_waits_for_whoever_runs_the_model(
         done.set()
 
     try:
-        with forward.TURN:
+        with forward.RUN_LOCK:
             Thread(target=measure, daemon=True).start()
             assert not heard.wait(0.5)
         assert done.wait(60)

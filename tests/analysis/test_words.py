@@ -77,7 +77,7 @@ class Run:
     """Three tokens, the last two one word."""
 
     token_bytes = (b"a", b" b", b"c")
-    apart = False
+    tokens_are_words = False
 
 
 def test_a_cell_is_hidden_where_all_its_tokens_cells_are() -> None:

@@ -251,7 +251,7 @@ def _of_map(
     panel |= {"hidden": "masked", "words": [], "hover": [], "empty": ""}
     names = [f"{n // heads}.{n % heads}" for n in range(layers * heads)]
     grid = {"rows": header["rows"], "columns": header["columns"], "frame": None}
-    grid |= {"down": "query", "wide": "key", "rowEnds": [], "columnEnds": []}
+    grid |= {"rowTitle": "query", "columnTitle": "key", "rowEnds": [], "columnEnds": []}
     header |= {"panels": [panel | {"name": name} for name in names], "grids": [grid]}
     header |= {"frames": [], "scale": header["shades"], "bar": ""}
     first, second = (
@@ -275,7 +275,7 @@ class Matrix(NamedTuple):
     @property
     def name(self) -> str:
         """Its panel's name; in a map of one of several texts its title and the text."""
-        text, of_layers, _ = self.grid["down"].partition(" · layer")
+        text, of_layers, _ = self.grid["rowTitle"].partition(" · layer")
         title = self.panel["title"].splitlines()[0] if of_layers else ""
         return f"{title}, {text}" if of_layers else str(self.panel["name"])
 

@@ -145,6 +145,6 @@ def test_every_example_of_the_first_screen_is_offered(
     assert f"“ Paris” ({percent:.1f} %), which comes first from layer 28 on" in page_text(at)
 
 
-def test_it(model: gpt2viz.Model) -> None:
+def test_pronoun(model: gpt2viz.Model) -> None:
     look = gpt2viz.trace(model, IT).stage("weights", 13, 8)[-1, 1]
     check_page(f"“ animal” with {share(look, 2)} of its weight")

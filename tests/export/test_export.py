@@ -283,7 +283,7 @@ def test_a_browser_that_does_not_answer_is_stopped(
         left = [pid for pid in processes("[0-9]*") if names(pid, str(tmp_path))]
         time.sleep(0.1 if left else 0)
     assert not left
-    with chromium._TURN, pytest.raises(gpt2viz.ExportError, match="kept Chromium busy for 1 sec"):
+    with chromium._LOCK, pytest.raises(gpt2viz.ExportError, match="kept Chromium busy for 1 sec"):
         figure_bytes(BARS, "svg")
     monkeypatch.undo()
     assert figure_bytes(BARS, "svg").startswith(b"<svg")

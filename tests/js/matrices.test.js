@@ -46,9 +46,10 @@ const SPECIAL = ["masked", "NaN", "infinite"].map((name) => ({ name, color: `#${
 // A panel of ten queries and ten keys whose cell (q, k) holds 10 q + k, as it is read; `more` for
 // the header and for what parts are cut by. Cells of later keys are masked.
 function message({ axis = {}, zooms = {}, ...more } = {}) {
-  const { short = [..."abcdefghij"], positions = short.map((_, n) => n), wide = "key" } = axis
+  const { short = [..."abcdefghij"], positions = short.map((_, n) => n) } = axis
   const names = short.map((label, n) => `${positions[n]} ${label}`)
-  const grid = { rows: names, columns: names, rowEnds: names, columnEnds: names, wide, frame: null }
+  const grid = { rows: names, columns: names, rowEnds: names, columnEnds: names, frame: null,
+    columnTitle: axis.columnTitle ?? "key" }
   const side = [positions, short], size = names.length
   return { grids: [grid], panels: [{ ...grid, grid: 0, start: 0, name: "a" }], special: SPECIAL,
     values: Float32Array.from({ length: size * size }, (_, n) => n), tallest: 300,
@@ -79,7 +80,7 @@ test("a drag chooses the tokens of its cells, counted in the part that is shown"
 })
 
 test("a drag over what has no keys leaves those that are shown", () => {
-  const p = message({ axis: { wide: "dimension" } })
+  const p = message({ axis: { columnTitle: "dimension" } })
   assert.deepEqual(draggedPart(p, [0, 10, 3, 6], 0, [2, 4], [5, 4]), [2, 5, 3, 6])
 })
 

@@ -4,7 +4,7 @@ import { test } from "node:test"
 import { offers, pictures } from "../../gpt2viz/app/scripts/matrix_or_lines.js"
 
 const NAMES = ["0 a", "1 b", "2 c"]
-const GRID = { rows: NAMES, columns: NAMES, rowEnds: NAMES, columnEnds: NAMES, wide: "key",
+const GRID = { rows: NAMES, columns: NAMES, rowEnds: NAMES, columnEnds: NAMES, columnTitle: "key",
   frame: [1, 1, 0, 2] }
 const AXIS = [[0, 1, 2], ["a", "b", "c"]]
 const ZOOMS = { part: null, end: 3, row: 1, column: null, scale: "unit", least: 0, grows: null,

@@ -288,8 +288,9 @@ const FIVE = ["0 a", "1 b", "2 c", "3 d", "4 e"]
 function square(part, more = {}) {
   const [a, b, c, d] = part ?? [0, 5, 0, 5], positions = [0, 1, 2, 3, 4]
   const side = [positions, [..."abcde"]]
-  const grid = (rows, columns) => ({ rows: rows.map((n) => FIVE[n]), wide: "key", down: "query",
-    columns: columns.map((n) => FIVE[n]), rowEnds: [], columnEnds: [], square: true, frame: null })
+  const named = (all) => all.map((n) => FIVE[n])
+  const grid = (rows, columns) => ({ rowTitle: "query", columnTitle: "key", rows: named(rows),
+    columns: named(columns), rowEnds: [], columnEnds: [], square: true, frame: null })
   const panel = { name: "one", title: "One", part: [], grid: 0, low: -24, high: 24, empty: "",
     quantity: "score", hidden: "masked", words: [], hover: [] }
   const cells = (rows, columns) => rows.flatMap((row) => columns.map((column) => 5 * row + column))

@@ -135,7 +135,7 @@ def test_each_word_of_a_list_of_words_is_one(tmp_path: Path) -> None:
     (tmp_path / "tokens.json").write_text(json.dumps(SUMS))
     model = gpt2viz.load_model(tmp_path)
     trace = gpt2viz.trace(model, "1 2 + 3")
-    assert gpt2viz.word_starts(trace.token_bytes, trace.apart) == (0, 1, 2, 3)
+    assert gpt2viz.word_starts(trace.token_bytes, trace.tokens_are_words) == (0, 1, 2, 3)
     assert model.tokenizer.cuts_like(load_tokenizer(tmp_path))
     assert not model.tokenizer.cuts_like(TokenList(SUMS[:-1]))
     assert not model.tokenizer.cuts_like(bundled_model().tokenizer)

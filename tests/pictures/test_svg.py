@@ -102,7 +102,7 @@ def test_all_of_it_stands_on_the_sheet(kind: str, width: int | None) -> None:
     )
     for one in root.iter(f"{SVG}text"):
         size = float(one.attrib["font-size"])
-        assert size >= svg.LEAST
+        assert size >= svg.MIN_FONT_SIZE
         room = 0.8 * svg.text_width("".join(one.itertext()), size)  # letters are narrower than that
         x, y = float(one.attrib["x"]), float(one.attrib["y"])
         before = {"start": 0.0, "middle": 0.5, "end": 1.0}[one.get("text-anchor", "start")]

@@ -109,7 +109,7 @@ def _parts(picture: Picture, source: About) -> tuple[list[Sheet | dict[str, Any]
     """Return a picture for print in parts, and the caption's lines if they aren't in it."""
     if sheet := export.sheet_of(picture, source):
         return [sheet], []
-    lines = [line for part in source.caption for line in svg.wrap(part, svg.WIDTH, svg.NAMES)]
+    lines = [line for part in source.caption for line in svg.wrap(part, svg.WIDTH, svg.FONT_SIZE)]
     matrix = [svg.draw(picture.tokens)] if isinstance(picture, Lens) else []
     return [*matrix, chart(picture, LIGHT)], lines
 

@@ -91,7 +91,8 @@ function framedIn({ row, column }, down, across) {
 function gridOf(grid, { rows: [down, short], columns: [across, shortest] }, zooms, part) {
   const [a, b, c, d] = part ?? []
   const rows = part ? cellsWithin(down, a, b) : [0, down.length]
-  const columns = part && grid.wide === "key" ? cellsWithin(across, c, d) : [0, across.length]
+  const cut = part && grid.columnTitle === "key"
+  const columns = cut ? cellsWithin(across, c, d) : [0, across.length]
   const ends = (all, names, labels, shown) =>
     all.length ? (names.length > FEW ? names : labels.slice(...shown)) : []
   const names = { rows: grid.rows.slice(...rows), columns: grid.columns.slice(...columns) }
@@ -172,7 +173,7 @@ export function crop(p, part) {
   const panels = whole.panels.map((panel, n) => {
     const grid = numbers[panel.grid]
     return { ...panel, ...grids[grid], grid, low, high, start: starts[n],
-      part: overPicture(part, panel.wide === "key") }
+      part: overPicture(part, panel.columnTitle === "key") }
   })
   const [most, limit] = zooms.grows ?? []
   return { ...p, panels, grids, values, masked: (n) => hidden[n], decimals: decimalsOf(high),
@@ -191,8 +192,8 @@ function positionsOf(starts, [first, stop], cells) {
  * if they are within one cell. Columns that aren't keys choose none. */
 export function draggedPart({ zooms, whole, panels }, part, n, rows, columns) {
   const [a, b, c, d] = part ?? [0, zooms.end, 0, zooms.end]
-  const { grid, wide } = (whole?.panels ?? panels)[n], axes = zooms.axes[grid]
+  const { grid, columnTitle } = (whole?.panels ?? panels)[n], axes = zooms.axes[grid]
   const queries = positionsOf(axes.rows[0], [a, b], rows)
-  const keys = wide === "key" ? positionsOf(axes.columns[0], [c, d], columns) : [c, d]
+  const keys = columnTitle === "key" ? positionsOf(axes.columns[0], [c, d], columns) : [c, d]
   return queries[0] < queries[1] && keys[0] < keys[1] ? [...queries, ...keys] : null
 }

@@ -21,7 +21,7 @@ const stateOf = (page) => page.gpt2viz_state ??= { pending: new Map(), parts: ne
 export function takePart(
   part, { offers = () => {}, changed = () => {}, pointed = () => {} }, page = globalThis,
 ) {
-  partsOf(page)
+  presentParts(page)
   stateOf(page).parts.set(part, { offers, changed, pointed })
 }
 
@@ -32,8 +32,7 @@ export function point(at, part, page = globalThis) {
     if (other !== part && other.isConnected) pointed(at)
 }
 
-// The callbacks of all parts that are still there.
-function partsOf(page) {
+function presentParts(page) {
   const { parts } = stateOf(page)
   for (const part of parts.keys()) if (!part.isConnected) parts.delete(part)
   return [...parts.values()]
@@ -54,7 +53,7 @@ const fits = (search) =>
  * has room for them; return whether they do. `drawn` are the values that the server has drawn for
  * parameters that the address lacks. */
 export function choose(changes, drawn = {}, page = globalThis) {
-  const parts = partsOf(page), offers = parts.map((part) => part.offers(changes))
+  const parts = presentParts(page), offers = parts.map((part) => part.offers(changes))
   const search = withChanges(page.location.search, changes)
   if (offers.includes(false) || !offers.includes(true) || !fits(search)) return false
   const { pending: values } = stateOf(page), before = new URLSearchParams(page.location.search)
@@ -94,7 +93,7 @@ export function dropPending(page = globalThis) {
   const values = pending(page)
   const drawn = Object.fromEntries([...values].map(([name, value]) => [name, value.drawn]))
   values.clear()
-  if (Object.keys(drawn).length) for (const { changed } of partsOf(page)) changed(drawn)
+  if (Object.keys(drawn).length) for (const { changed } of presentParts(page)) changed(drawn)
 }
 
 /** A component's `send`, after pending values: Streamlit takes a moment to read the address. */

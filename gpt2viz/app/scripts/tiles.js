@@ -266,10 +266,10 @@ export const labelStep = (cell, space) =>
   [1, 2, 5, 10, 20, 50, 100].find((n) => n * cell >= space) ?? 200
 
 // The rows' title: "your sentence · layer", or its first part if that is too long.
-export const axisName = (down, room, measure) => measure(down) > room ? down.split(" · ")[0] : down
+export const axisName = (name, room, measure) => measure(name) > room ? name.split(" · ")[0] : name
 
 // Draw the names to the left of a panel and below it.
-function axisLabels(pen, { rowEnds, columnEnds, down, wide }, box) {
+function axisLabels(pen, { rowEnds, columnEnds, rowTitle, columnTitle }, box) {
   const { x, y, w, h, cw, ch, upright, labelWidth, labelHeight } = box
   if (box.first && rowEnds.length) {
     pen.textAlign = "right"
@@ -277,7 +277,7 @@ function axisLabels(pen, { rowEnds, columnEnds, down, wide }, box) {
     for (let n = 0; n < rowEnds.length; n += labelStep(ch, ROW))
       pen.fillText(rowEnds[n], x - 5, y + (n + .5) * ch)
     const room = h + ROW * (box.title.length + 1)
-    const name = axisName(down, room, (text) => pen.measureText(text).width)
+    const name = axisName(rowTitle, room, (text) => pen.measureText(text).width)
     upwards(pen, name, x - box.names + ROW / 2, y + h / 2, "center")
   }
   if (!box.last || !labelHeight) return
@@ -292,7 +292,7 @@ function axisLabels(pen, { rowEnds, columnEnds, down, wide }, box) {
   }
   pen.textAlign = "center"
   pen.textBaseline = "top"
-  pen.fillText(wide, x + w / 2, y + h + labelHeight + 8)
+  pen.fillText(columnTitle, x + w / 2, y + h + labelHeight + 8)
 }
 
 // A pointer that moves less, in pixels, between down and up is a click.
@@ -335,11 +335,11 @@ function pointAt(view, at, press = "Shift + click") {
   view.at = at
   tip.style.display = frame.style.display = "none"
   if (!at) return
-  const { title, down, wide, rows, columns } = p.panels[at.panel]
+  const { title, rowTitle, columnTitle, rows, columns } = p.panels[at.panel]
   const ask = p.asks[at.panel] ? `\n${press}: why there?` : ""
   const [row, column] = [rows[at.row], columns[at.column]].map((name) => make("b", null, name))
-  tip.replaceChildren(title && `${title}\n`, down && `${down} `, row, "\n", wide && `${wide} `,
-    column, `\n${cellText(p, at)}${ask}`)
+  tip.replaceChildren(title && `${title}\n`, rowTitle && `${rowTitle} `, row, "\n",
+    columnTitle && `${columnTitle} `, column, `\n${cellText(p, at)}${ask}`)
   coverCells(view, frame, at.panel, at.row, at.row + 1, at.column, at.column + 1)
   const { offsetLeft: x, offsetTop: y, offsetWidth: w, offsetHeight: h } = frame
   showTip(tip, view, { x, y: y + h + 8, w })

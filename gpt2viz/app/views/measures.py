@@ -100,7 +100,7 @@ def code_behind(view: View, layer: int, chosen: str, whole_words: bool) -> tuple
 
 def words_note(view: View) -> str:
     """Return the note on pictures of whole words."""
-    n_words = len(word_starts(view.trace.token_bytes, view.trace.apart))
+    n_words = len(word_starts(view.trace.token_bytes, view.trace.tokens_are_words))
     if n_words == view.n_tokens:
         return "**Whole words**: here each word is one token, so nothing changes."
     n_tokens = pluralize(view.n_tokens, "tokens")

@@ -286,7 +286,7 @@ def _pick_explained(view: View, best: list[int]) -> tuple[int, int | None]:
     ``best`` are the candidates, most probable first. Any token can be typed instead.
     """
     names = run_cache.vocabulary(view.model.name)
-    offered = [names[n] for n in best[:CANDIDATES]]
+    offered = [names[n] for n in best]
     left, right = st.columns(2, gap="medium")
     with left:
         token = pick_token(view, "Logit of", parameters.EXPLAIN, offered, offered[0])

@@ -281,7 +281,7 @@ def _head_map(both: Sides, like: bool, heads: Sequence[Head]) -> None:
             f"Every head of every layer: {quantity}",
             key="heads_map",
             made_by=(likeness if like else largest_differences,),
-            choose=two_runs.choose_head(*((parameters.LAYER2, parameters.HEAD2) if like else ())),
+            choose=two_runs.head_chooser(*((parameters.LAYER2, parameters.HEAD2) if like else ())),
             height=226,  # on one screen with the matrices of that head
             numbers=16,
         )

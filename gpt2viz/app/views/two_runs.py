@@ -375,7 +375,7 @@ def pick_whole() -> bool:
     return whole
 
 
-def choose_head(*which: SelectParam) -> Callable[[Cell], None]:
+def head_chooser(*which: SelectParam) -> Callable[[Cell], None]:
     """Return a callback by which a click in a map of heads shows that head; ``which`` parameters
     it sets, by default those of the chosen head."""
     choose = choose_map_head(*which)

@@ -175,7 +175,7 @@ def _changed_heads(both: Sides, shown: Head) -> None:
             "Largest change of a weight in every head",
             key="where_map",
             made_by=(largest_differences,),
-            choose=two_runs.choose_head(),
+            choose=two_runs.head_chooser(),
             height=226,  # on one screen with the matrices of that head
             numbers=16,
         )
