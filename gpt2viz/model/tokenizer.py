@@ -345,6 +345,8 @@ class TokenList(Tokenizer):
     token only separates them; decoding joins words with a space.
     """
 
+    as_gpt2 = False
+
     def __init__(self, tokens: Sequence[str], file: str = "tokens.json") -> None:
         """``tokens`` are in the order of their ids; ``file`` names them in the ``CheckpointError``
         for empty ones, and for duplicates."""

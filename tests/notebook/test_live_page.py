@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from click.testing import CliRunner
 import gpt2viz
 from gpt2viz.cli import main
 from gpt2viz.errors import CheckpointError, TooLargeError
+from gpt2viz.model.tokenizer import TokenList
 from gpt2viz.notebook import live_page as page
 from tests.bundled import bundled_model
 from tests.checkpoints import write_checkpoint
@@ -27,19 +29,21 @@ def test_a_page_can_be_mailed(tmp_path: Path) -> None:
 
 
 def test_what_a_page_cannot_run_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder = write_checkpoint(tmp_path / "exact", activation_function="gelu")
-    with pytest.raises(CheckpointError, match="activation gelu, which a page lacks"):
-        gpt2viz.write_page(gpt2viz.load_model(folder), tmp_path / "page.html")
+    exact = gpt2viz.load_model(write_checkpoint(tmp_path / "exact", activation_function="gelu"))
+    listed = replace(bundled_model(), tokenizer=TokenList(["a", "b"]))
+    llama = gpt2viz.load_model(write_llama(tmp_path / "llama"))
+    for model, message in (
+        (exact, "activation gelu, which a page lacks"),
+        (listed, "cuts texts in another way"),
+        (llama, "no GPT-2, and a page runs no other"),
+    ):
+        with pytest.raises(CheckpointError, match=message):
+            gpt2viz.write_page(model, tmp_path / "page.html")
     monkeypatch.setattr(page, "LARGEST", 1_000_000)
     with pytest.raises(TooLargeError, match="stories would take 5 MB in a page; at most 1 MB"):
         gpt2viz.write_page(bundled_model(), tmp_path / "page.html")
-    assert not (tmp_path / "page.html").exists()
-
-
-def test_a_model_of_another_family_is_refused(tmp_path: Path) -> None:
-    folder = write_llama(tmp_path / "llama")
-    with pytest.raises(CheckpointError, match="no GPT-2, and a page runs no other"):
-        gpt2viz.write_page(gpt2viz.load_model(folder), tmp_path / "page.html")
-    answer = CliRunner().invoke(main, ["page", "--model", str(folder), "--out", "x.html"])
+    out = str(tmp_path / "page.html")
+    answer = CliRunner().invoke(main, ["page", "--model", str(tmp_path / "llama"), "--out", out])
     assert answer.exit_code == 1
     assert "no GPT-2" in answer.stderr
+    assert not (tmp_path / "page.html").exists()
