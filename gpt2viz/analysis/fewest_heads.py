@@ -19,7 +19,6 @@ from torch import Tensor
 
 from gpt2viz.analysis.patching import Answer, Numbers, PairedRuns, paired_runs, stream
 from gpt2viz.arrays import Array
-from gpt2viz.errors import PatchError
 from gpt2viz.labels import sentence
 from gpt2viz.model.checkpoint import Model
 from gpt2viz.run.forward import run_from
@@ -248,11 +247,9 @@ def _replace_heads(made: Tensor, *, gone: Tensor, means: Tensor) -> Tensor:
 
 
 def _circuit(runs: PairedRuns, reference: Reference | None) -> _Circuit:
-    """All heads, and the means that replace them. Raises ``PatchError`` for no difference."""
+    """All heads, and the means that replace them."""
     model, both = runs.model, (runs.clean, runs.corrupted)
     whole = float(logit_gap(np.stack([run.logits_at(-1) for run in both]), runs.answer)[0])
-    if whole == 0:
-        raise PatchError("Both runs give the same by these answers: name others.")
     if reference is not None:
         check_reference(reference, model)
         runs = runs._replace(past=())  # its means change every token

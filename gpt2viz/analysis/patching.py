@@ -152,8 +152,9 @@ def paired_runs(
 ) -> PairedRuns:
     """Run both texts, which must differ and have as many tokens.
 
-    Raises ``PatchError`` where they don't, or where right and wrong answer are one;
-    ``ArgumentError`` for an unknown direction or metric; and what ``trace`` raises.
+    Raises ``PatchError`` where they don't, where right and wrong answer are one, or where both
+    runs have the same metric; ``ArgumentError`` for an unknown direction or metric; and what
+    ``trace`` raises.
     """
     for value, known in ((direction, Direction), (metric, Metric)):
         if value not in get_args(known):
@@ -168,7 +169,13 @@ def paired_runs(
     own = list(changes(edits, model, reference))
     start = None if edits or not causal else start_of(before, model, ids[1], causal, edits)
     past = start.past(model.network.device, explicit=True) if start else ()
-    return PairedRuns(model, before, after, tokens, direction, metric, own, past)
+    runs = PairedRuns(model, before, after, tokens, direction, metric, own, past)
+    if len(set(runs.alone)) == 1:
+        raise PatchError(
+            f"Both runs have the same {metric}, so there is no difference to restore. Name other "
+            "answers, or change the texts."
+        )
+    return runs
 
 
 def check_pair(model: Model, clean: Sequence[int], corrupted: Sequence[int]) -> None:
@@ -267,9 +274,9 @@ def patch_sweep(
     for both runs. ``progress`` is called after every batch with the sweep so far and the share that
     is done; an exception that it raises ends the sweep.
 
-    Raises ``PatchError`` for texts that differ in length or not at all, or without two answers,
-    ``StageError`` for an unknown stage, ``ArgumentError`` for an unknown direction or metric, and
-    what ``trace`` raises.
+    Raises ``PatchError`` for texts that differ in length or not at all, without two answers, or
+    whose runs have the same metric, ``StageError`` for an unknown stage, ``ArgumentError`` for an
+    unknown direction or metric, and what ``trace`` raises.
     """
     _check(stage)
     runs = paired_runs(model, clean, corrupted, answer, direction, metric, causal, edits, reference)

@@ -136,9 +136,3 @@ def test_a_search_tells_how_far_it_is_and_can_be_ended(
         gpt2viz.fewest_heads(model, CLEAN, CORRUPTED, ANSWER, progress=progress)
     assert [n for n, _ in messages] == [0, 0, 1]
     assert [share for _, share in messages[:2]] == pytest.approx([4 / 36, 8 / 36])
-
-
-def test_texts_that_are_not_told_apart_say_so() -> None:
-    """Its only head that writes reads the token before, and that is the same in both."""
-    with pytest.raises(gpt2viz.PatchError, match="name others"):
-        gpt2viz.fewest_heads(copying_model(), [1, 5, 2, 3, 1], [1, 6, 2, 3, 1], (5, 6))

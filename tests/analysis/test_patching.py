@@ -20,11 +20,6 @@ from tests.bundled import bundled_model
 from tests.checkpoints import write_checkpoint
 
 
-@pytest.fixture
-def model(tiny: gpt2viz.Model) -> gpt2viz.Model:
-    return tiny
-
-
 def test_every_sweep_is_as_transformer_lens_makes_it(tmp_path: Path) -> None:
     """Its ``get_act_patch_*`` on a random GPT-2: see ``tests.analysis.peer_patches``."""
     kept = json.loads(Path(peer_patches.__file__).with_suffix(".json").read_text("utf-8"))
@@ -37,18 +32,18 @@ def test_every_sweep_is_as_transformer_lens_makes_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("stage", ["residual_in", "head_output"])
-def test_noise_is_what_the_texts_do_the_other_way_round(model: gpt2viz.Model, stage: str) -> None:
-    noise = gpt2viz.patch_sweep(model, CLEAN, CORRUPTED, stage, ANSWER, direction="noise")
-    swapped = gpt2viz.patch_sweep(model, CORRUPTED, CLEAN, stage, ANSWER)
+def test_noise_is_what_the_texts_do_the_other_way_round(tiny: gpt2viz.Model, stage: str) -> None:
+    noise = gpt2viz.patch_sweep(tiny, CLEAN, CORRUPTED, stage, ANSWER, direction="noise")
+    swapped = gpt2viz.patch_sweep(tiny, CORRUPTED, CLEAN, stage, ANSWER)
     assert_allclose(noise.values, swapped.values, rtol=1e-6)
     assert (noise.clean, noise.corrupted) == (swapped.corrupted, swapped.clean)
 
 
 @pytest.mark.parametrize("stage", ["k", "head_output"])
-def test_estimates_by_position_add_up(model: gpt2viz.Model, stage: str) -> None:
+def test_estimates_by_position_add_up(tiny: gpt2viz.Model, stage: str) -> None:
     """To those of whole heads, which ``test_edited_runs`` holds against slopes."""
     whole, apart = (
-        gpt2viz.patch_estimate(model, CLEAN, CORRUPTED, stage, ANSWER, by_position=by_position)
+        gpt2viz.patch_estimate(tiny, CLEAN, CORRUPTED, stage, ANSWER, by_position=by_position)
         for by_position in (False, True)
     )
     added = apart.values - apart.corrupted  # (n_layer, nh, T)
@@ -60,23 +55,23 @@ def test_estimates_by_position_add_up(model: gpt2viz.Model, stage: str) -> None:
 
 @pytest.mark.parametrize("stage", ["attention_output", "q", "weights"])
 def test_a_batch_is_its_patches_one_at_a_time(
-    model: gpt2viz.Model, stage: str, monkeypatch: pytest.MonkeyPatch
+    tiny: gpt2viz.Model, stage: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    together = gpt2viz.patch_sweep(model, CLEAN, CORRUPTED, stage, ANSWER, by_position=True)
+    together = gpt2viz.patch_sweep(tiny, CLEAN, CORRUPTED, stage, ANSWER, by_position=True)
     monkeypatch.setattr(patching, "AT_ONCE", 1)
-    alone = gpt2viz.patch_sweep(model, CLEAN, CORRUPTED, stage, ANSWER, by_position=True)
+    alone = gpt2viz.patch_sweep(tiny, CLEAN, CORRUPTED, stage, ANSWER, by_position=True)
     assert_allclose(together.values, alone.values, rtol=1e-5, atol=1e-6)
 
 
-def test_each_metric(model: gpt2viz.Model) -> None:
+def test_each_metric(tiny: gpt2viz.Model) -> None:
     """Softmax and divergence written out; the last patch is the whole run, of two tokens."""
-    clean, corrupted = (gpt2viz.trace(model, ids).logits_at(-1) for ids in ([5, 17], [5, 23]))
+    clean, corrupted = (gpt2viz.trace(tiny, ids).logits_at(-1) for ids in ([5, 17], [5, 23]))
     p, q = (
         np.exp(x.astype(np.float64)) / np.exp(x.astype(np.float64)).sum()
         for x in (clean, corrupted)
     )
     result = {
-        metric: gpt2viz.patch_sweep(model, [5, 17], [5, 23], "residual_in", 12, metric=metric)
+        metric: gpt2viz.patch_sweep(tiny, [5, 17], [5, 23], "residual_in", 12, metric=metric)
         for metric in ("logit difference", "probability", "divergence")
     }
     wrong = int(corrupted.argmax())
@@ -90,7 +85,7 @@ def test_each_metric(model: gpt2viz.Model) -> None:
 
 
 def test_a_sweep_tells_how_far_it_is_and_can_be_ended(
-    model: gpt2viz.Model, monkeypatch: pytest.MonkeyPatch
+    tiny: gpt2viz.Model, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(patching, "AT_ONCE", 5 * 5)  # five tokens are read anew
     messages: list[tuple[int, float]] = []
@@ -101,23 +96,23 @@ def test_a_sweep_tells_how_far_it_is_and_can_be_ended(
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        gpt2viz.patch_sweep(model, CLEAN, CORRUPTED, answer=ANSWER, progress=progress)
+        gpt2viz.patch_sweep(tiny, CLEAN, CORRUPTED, answer=ANSWER, progress=progress)
     assert [n for n, _ in messages] == [9 + 5, 9 + 10]  # 9 pieces are the same in both
     assert_allclose([share for _, share in messages], [14 / 21, 19 / 21])
 
 
-def test_texts_that_do_not_line_up_are_told_where(model: gpt2viz.Model) -> None:
+def test_texts_that_do_not_line_up_are_told_where(tiny: gpt2viz.Model) -> None:
     with pytest.raises(gpt2viz.PatchError, match="7 and 6 tokens") as error:
-        gpt2viz.patch_sweep(model, CLEAN, [5, 300, 23, 88, 401, 7])
+        gpt2viz.patch_sweep(tiny, CLEAN, [5, 300, 23, 88, 401, 7])
     assert error.value.nearest == [5, 300, 23, 219, 88, 401, 7]
-    sweep = gpt2viz.patch_sweep(model, CLEAN, error.value.nearest, answer=ANSWER)
+    sweep = gpt2viz.patch_sweep(tiny, CLEAN, error.value.nearest, answer=ANSWER)
     assert sweep.values.shape == (3, 7)
     assert nearest_pair([1, 2, 3], [1, 9, 8, 3]) == [1, 9, 3]
     assert nearest_pair([1, 2, 3], [1, 3]) is None, "what is left is the same text"
     assert nearest_pair([1, 2, 3], [1, 9, 3]) is None
 
 
-def test_what_cannot_be_patched_says_so(model: gpt2viz.Model, subtests: pytest.Subtests) -> None:
+def test_what_cannot_be_patched_says_so(tiny: gpt2viz.Model, subtests: pytest.Subtests) -> None:
     cases: list[tuple[dict[str, Any], type[Exception], str]] = [
         ({"corrupted": CLEAN}, gpt2viz.PatchError, "the same"),
         ({"answer": (7, 7)}, gpt2viz.PatchError, "are both"),
@@ -128,12 +123,13 @@ def test_what_cannot_be_patched_says_so(model: gpt2viz.Model, subtests: pytest.S
         ({"direction": "up"}, ValueError, "denoise, noise"),
         ({"metric": "loss"}, ValueError, "logit difference"),
         ({"corrupted": []}, gpt2viz.TextError, "no text"),
+        ({"edits": "attn:0,attn:1,attn:2"}, gpt2viz.PatchError, "the same logit difference"),
     ]
     for arguments, error, text in cases:
         with subtests.test(arguments=arguments, error=error):
             requested = {"clean": CLEAN, "corrupted": CORRUPTED, "answer": ANSWER} | arguments
             with pytest.raises(error, match=text):
-                gpt2viz.patch_sweep(model, **requested)
+                gpt2viz.patch_sweep(tiny, **requested)
 
 
 @pytest.mark.parametrize(
@@ -146,10 +142,10 @@ def test_what_cannot_be_patched_says_so(model: gpt2viz.Model, subtests: pytest.S
     ],
 )
 def test_a_path_that_is_not_there_says_so(
-    model: gpt2viz.Model, sender: str, receiver: str, into: Any, error: type[Exception]
+    tiny: gpt2viz.Model, sender: str, receiver: str, into: Any, error: type[Exception]
 ) -> None:
     with pytest.raises(error):
-        gpt2viz.patch_path(model, CLEAN, CORRUPTED, sender, receiver, into, ANSWER)
+        gpt2viz.patch_path(tiny, CLEAN, CORRUPTED, sender, receiver, into, ANSWER)
 
 
 def test_on_the_bundled_model_what_is_copied_depends_on_the_word_that_differs() -> None:

@@ -245,6 +245,11 @@ def test_what_can_not_be_shown_is_told(chosen: dict[str, str]) -> None:
     assert notices(open_depends(**chosen))
 
 
+def test_runs_that_measure_the_same_are_not_patched(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(depends, "metric_value", lambda *_: 0.0)
+    assert "both runs are the same" in notices(open_depends())
+
+
 def search() -> jobs.Search:
     encode = bundled_model().tokenizer.encode
     clean, corrupted = (RunKey("stories", tuple(encode(text))) for text in (CLEAN, CORRUPTED))

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import replace
 from importlib import resources
-from typing import Any
+from typing import Any, NoReturn
 
 import streamlit as st
 
@@ -139,8 +139,7 @@ def _run(model: Model) -> Trace:
     except ContextError as error:
         sentence.stop_too_long(model, error)
     except GPT2VizError as error:
-        st.info(literal(str(error)), icon=":material/edit:")
-        st.stop()
+        stop(literal(str(error)))
     if (wrong := first_not_finite(trace)) is not None:
         words = labels.sentence("frame.not_finite", first=literal(str(wrong)))
         st.error(words, icon=":material/error:")
@@ -169,6 +168,12 @@ def _explain_mask_off(trace: Trace) -> str:
             guesses.append(f"“{literal(names[best])}” {100 * probable[best]:.1f} %")
         notes.append(labels.sentence("frame.without_mask", off=guesses[0], on=guesses[1]))
     return " ".join(notes)
+
+
+def stop(words: str) -> NoReturn:
+    """Show what to change, in Markdown, and stop the page."""
+    st.info(words, icon=":material/edit:")
+    st.stop()
 
 
 def stop_without_numbers(*runs: Trace) -> None:

@@ -145,7 +145,7 @@ def _head(at: Edit | None, of_heads: Shares | None) -> tuple[int, int] | None:
 
 
 def _pick_runs(view: View, other: View) -> Runs:
-    """Pick direction, metric and answers; for equal answers, show a message and stop the page."""
+    """Pick direction, metric and answers; stop the page for equal answers or measurements."""
     direction = controls.pick(
         "Put",
         parameters.DIRECTION,
@@ -176,13 +176,16 @@ def _pick_runs(view: View, other: View) -> Runs:
     right = answer("Right", parameters.RIGHT, own[0])
     wrong = answer("Wrong", parameters.WRONG, own[1])
     if right == wrong:
-        st.info(
-            "Right and wrong are the same token, so they can't tell the runs apart. Choose "
-            "another.",
-            icon=":material/edit:",
+        page.stop(
+            "Right and wrong are the same token, so they can't tell the runs apart. Choose another."
         )
-        st.stop()
-    return Runs(view, other, (cast(int, right), cast(int, wrong)), direction, metric)
+    runs = Runs(view, other, (cast(int, right), cast(int, wrong)), direction, metric)
+    if len({runs.read(end.trace.logits_at(-1)) for end in runs.ends}) == 1:
+        page.stop(
+            "By this measure both runs are the same, so there is no difference to recover. "
+            "Choose other answers, another measure or another sentence."
+        )
+    return runs
 
 
 def _pick_piece() -> str:
@@ -219,13 +222,6 @@ def _shares_so_far(runs: Runs, stages: Sequence[str]) -> list[Shares]:
             estimate = jobs.estimate(search)
         if (here := shares(stage, values, estimate)) is not None:
             known.append(here)
-    if any(not np.isfinite(here.values).all() for here in known):
-        st.info(
-            "By this measure both runs are the same, so there is no difference to recover. "
-            "Choose other answers, another measure or another sentence.",
-            icon=":material/edit:",
-        )
-        st.stop()
     return known
 
 

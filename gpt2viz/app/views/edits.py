@@ -25,7 +25,7 @@ from gpt2viz import (
 from gpt2viz.analysis.scores import Scores
 from gpt2viz.app import address, output, parameters, prose, run_cache
 from gpt2viz.app.clicks import Cell, choose_no_head
-from gpt2viz.app.frame import controls, sentence
+from gpt2viz.app.frame import controls, page, sentence
 from gpt2viz.app.literal import literal
 from gpt2viz.app.view import View, Window
 from gpt2viz.app.views import two_runs
@@ -236,8 +236,7 @@ def _second_text(view: View) -> tuple[int, ...]:
     try:
         return _second_ids(view.model)
     except TextError as error:
-        st.info(f"Second sentence: {literal(str(error))}", icon=":material/edit:")
-        st.stop()
+        page.stop(f"Second sentence: {literal(str(error))}")
 
 
 def _second_ids(model: Model) -> tuple[int, ...]:

@@ -15,7 +15,7 @@ from gpt2viz.analysis.patching import check_pair
 from gpt2viz.analysis.patterns import Cell, parse_cells
 from gpt2viz.analysis.text_pairs import LIKELIEST, Change, change_one_token, one_word_changes
 from gpt2viz.app import address, parameters, popover, prose, run_cache
-from gpt2viz.app.frame import sentence
+from gpt2viz.app.frame import page, sentence
 from gpt2viz.app.literal import literal
 from gpt2viz.app.view import View
 from gpt2viz.model.hub import RELEASED
@@ -93,8 +93,7 @@ def run_second(view: View, text: str) -> View:
     except ContextError as error:
         sentence.stop_too_long(view.model, error, parameters.TEXT2, "Second sentence: ")
     except GPT2VizError as error:
-        st.info(f"Second sentence: {literal(str(error))}", icon=":material/edit:")
-        st.stop()
+        page.stop(f"Second sentence: {literal(str(error))}")
     return View(view.model, trace, None)
 
 
