@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +16,13 @@ from safetensors import safe_open
 from gpt2viz.errors import ExportError
 from gpt2viz.files import ordinary, reading
 from gpt2viz.model.checkpoint import Model, load_model
-from gpt2viz.run.captured import Captured, Site, array_name
-from gpt2viz.run.derived import FROM_HEADS, FROM_STREAM, Derived
+from gpt2viz.run.captured import Site, array_name
+from gpt2viz.run.derived import FROM_HEADS, FROM_STREAM
 from gpt2viz.run.edits import Edit, check, edit_mask, parse_edits
-from gpt2viz.run.hooks import network_graph
+from gpt2viz.run.hooks import Recording, network_graph
 from gpt2viz.run.stages import axis_sizes, module_names
-from gpt2viz.run.trace import TensorRecord, Trace, readable
-from gpt2viz.run.tracer import token_ids, trace
+from gpt2viz.run.trace import TensorRecord, Trace
+from gpt2viz.run.tracer import make_trace, token_ids, trace
 
 
 def load_trace(path: str | Path, model: Model | None = None) -> Trace:
@@ -99,39 +99,24 @@ def _rebuild(file: _File, model: Model) -> Trace:
     patch_from = tuple(file.read("patch_from", (T,), "int64").tolist()) if patched else ()
     stages = dict(_stages(file, model, T))
     _check_weights(about, model, stages["token_embedding", None][0], ids)
-    captured, hidden = Captured(stages), edit_mask(edits, T)
-    token_bytes = tuple(model.tokenizer.token_bytes(i) for i in ids)
     probabilities = file.read("next_token_probabilities", (1, config.vocab_size), "float32")
     probabilities.flags.writeable = False
 
     def describe() -> tuple[TensorRecord, ...]:
+        run = trace(model, ids[:1])  # for means of any numbers: the table has none
         return trace(
-            model, ids, causal, explicit=explicit, edits=edits, patch_from=patch_from
+            model, ids, causal, explicit=explicit, edits=edits, reference=run, patch_from=patch_from
         ).tensors
 
-    return Trace(
-        model_name=model.name,
-        config=config,
+    hidden, seen = edit_mask(edits, T), Recording(stages)
+    return replace(
+        make_trace(model, ids, causal, explicit, hidden, probabilities, seen),
         text=about["text"],
-        token_ids=tuple(ids),
-        tokens=tuple(map(readable, token_bytes)),
-        token_bytes=token_bytes,
-        causal=causal,
-        explicit=explicit,
-        next_token_probabilities=probabilities,
-        captured=captured,
-        unembedding=model.unembedding,
-        derived=Derived(captured, config, T, causal, hidden),
-        graph=network_graph(model.network),
         describe=describe,
         edits=edits,
-        forbidden=hidden,
         patch_from=patch_from,
         patch_text=about.get("patch_from", ""),
         mean_over=about.get("mean_over", ""),
-        weights=model.weights,
-        tokens_are_words=model.tokenizer.tokens_are_words,
-        spell=model.tokenizer.token_bytes,
     )
 
 

@@ -10,9 +10,8 @@ from functools import partial
 from types import MappingProxyType
 
 import numpy as np
-from torch import Tensor
 
-from gpt2viz.arrays import Pairs
+from gpt2viz.arrays import Array, Pairs
 from gpt2viz.errors import ArgumentError, ContextError, EditError, PlaceError, TextError
 from gpt2viz.model.checkpoint import Model
 from gpt2viz.model.devices import to_numpy
@@ -111,13 +110,14 @@ def _run(
     if start is not None:
         rest, past = ids[start.n :], start.past(network.device, explicit)
     logits, seen = run_texts(network, [rest], causal, explicit, hidden, edited, past)
+    shares = to_numpy(logits[:, -1].softmax(dim=-1))
     if start is None:
-        made = _trace(model, ids, causal, explicit, hidden, logits, seen)
+        made = make_trace(model, ids, causal, explicit, hidden, shares, seen)
         changed = any(name == "lm_head" for name, _ in edited)
         return replace(made, last_logits=to_numpy(logits[:, -1])) if changed else made
     captured, sizes = start.merge(seen.tensors, len(ids)), axis_sizes(model.config, len(ids))
     return replace(
-        _trace(model, ids, causal, explicit, hidden, logits, seen, captured),
+        make_trace(model, ids, causal, explicit, hidden, shares, seen, captured),
         describe=partial(whole_table, seen.made, masking(causal, edited=False), sizes),
         reused=start.n,
     )
@@ -159,8 +159,8 @@ def trace_many(
             together = [read[n] for n in batch]
             logits, seen = run_texts(model.network, together, causal, as_asked, hidden, edited)
             for row, n in enumerate(batch):
-                alone, after = seen.of_text(row), logits[row : row + 1]
-                made = _trace(model, read[n], causal, as_asked, hidden, after, alone)
+                alone, shares = seen.of_text(row), logits[row : row + 1, -1].softmax(dim=-1)
+                made = make_trace(model, read[n], causal, as_asked, hidden, to_numpy(shares), alone)
                 text = given[n]
                 traces[n] = replace(
                     made,
@@ -186,17 +186,20 @@ def _batches(
     yield from (rows[start : start + step] for start in range(0, len(rows), step))
 
 
-def _trace(
+def make_trace(
     model: Model,
     ids: list[int],
     causal: bool,
     explicit: bool,
     hidden: Pairs | None,
-    logits: Tensor,
+    probabilities: Array,
     seen: Recording,
     captured: Captured | None = None,
 ) -> Trace:
-    """The trace of a run; ``captured`` has its stages if they are more than it recorded."""
+    """The trace of a run; ``captured`` has its stages if they are more than it recorded.
+
+    ``probabilities`` (B, n_vocab) are those of the next token.
+    """
     captured = Captured(seen.tensors) if captured is None else captured
     token_bytes = tuple(model.tokenizer.token_bytes(i) for i in ids)
     return Trace(
@@ -208,7 +211,7 @@ def _trace(
         token_bytes=token_bytes,
         causal=causal,
         explicit=explicit,
-        next_token_probabilities=to_numpy(logits[:, -1].softmax(dim=-1)),
+        next_token_probabilities=probabilities,
         captured=captured,
         unembedding=model.unembedding,
         derived=Derived(captured, model.config, len(ids), causal, hidden),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import zipfile
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from numpy.testing import assert_array_equal
 
 import gpt2viz
 from gpt2viz import export
+from gpt2viz.model.tokenizer import TokenList
 from tests.checkpoints import write_checkpoint
 from tests.oracles import FAMILIES, written
 
@@ -72,9 +74,13 @@ def test_it_is_the_run_that_was_saved(
 def test_a_patched_run_says_where_its_pieces_are_from(
     model: gpt2viz.Model, tmp_path: Path, explicit: bool
 ) -> None:
-    edits = gpt2viz.parse_edits("patch:residual_in:2:1,patch:v:1.0")
-    other = [5, 9, 5, 11]
-    fresh = gpt2viz.trace(model, [5, 7, 5, 11], explicit=explicit, edits=edits, patch_from=other)
+    """With a mean too, by a model whose vocabulary can't spell the English text for that."""
+    model = replace(model, tokenizer=TokenList([chr(200 + n) for n in range(420)]))
+    ids, edits = [5, 7, 5, 11], "patch:residual_in:2:1,patch:v:1.0,mean:0.1"
+    other, means = [5, 9, 5, 11], gpt2viz.mean_reference(model, [ids])
+    fresh = gpt2viz.trace(
+        model, ids, explicit=explicit, edits=edits, patch_from=other, reference=means
+    )
     again = gpt2viz.load_trace(export.save_trace(fresh, tmp_path / "run.npz"), model)
     assert (again.key, again.patch_text) == (fresh.key, model.tokenizer.decode(other))
     assert_array_equal(again.stage("residual_out", 1), fresh.stage("residual_out", 1))
