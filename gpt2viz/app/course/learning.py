@@ -144,7 +144,7 @@ def step(book: Book) -> dict[str, Any]:
         "learning rate",
         "loss",
     )
-    output.picture(replace(drawn, log=True, height=240), book.colors, key="rates", of_run=False)
+    output.picture(replace(drawn, log=True, height=240), key="rates", of_run=False)
     return {
         "before": f"{before:.4f}",
         "after": f"{after:.4f}",
@@ -190,7 +190,7 @@ def _draw_losses(book: Book, models: Mapping[str, Learned], done: Mapping[str, L
     """Draw the losses measured so far, and the models that are ``done``."""
     measured = {name: dict(model.points) for name, model in models.items()}
     drawn = losses_of_models("Held-out loss of each model, by training step", measured)
-    output.picture(drawn, book.colors, key="learn_losses", of_run=False)
+    output.picture(drawn, key="learn_losses", of_run=False)
     last = [model.points[-1].loss for model in done.values()]
     output.table(
         {
@@ -216,7 +216,7 @@ def real_record(book: Book) -> dict[str, Any]:
     if record is None:
         return {"unrecorded": True, "recorded": False}
     drawn = loss_curves("Loss of the model above, by tokens read", record)
-    output.picture(drawn, book.colors, key="learn_real", of_run=False)
+    output.picture(drawn, key="learn_real", of_run=False)
     first, last = (float(record.held_out[n]) for n in (0, -1))
     n_vocab = model.config.vocab_size
     return {

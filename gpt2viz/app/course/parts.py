@@ -19,7 +19,6 @@ from gpt2viz.app.parameters import Parameter, SelectParam
 from gpt2viz.app.view import View
 from gpt2viz.arrays import Array
 from gpt2viz.pictures.frames import Frames
-from gpt2viz.pictures.palette import Palette
 from gpt2viz.pictures.panel import Axis, Panel
 from gpt2viz.pictures.picture import NUMBERS_FIT_LARGE, Heatmaps
 from gpt2viz.pictures.training import curves_at
@@ -51,11 +50,6 @@ class Book:
     chapter: str
     run: View | None = None
     values: dict[str, Any] = field(default_factory=dict)
-
-    @property
-    def colors(self) -> Palette:
-        """The page's colours."""
-        return output.page_outputs().colors
 
     @property
     def view(self) -> View:
@@ -143,7 +137,7 @@ def picture(
         numbers=NUMBERS_FIT_LARGE if has_numbers else 0,
         legend=any(panel.masked is not None for panel in panels),
     )
-    output.picture(drawn, book.colors, key=key, of_run=False)
+    output.picture(drawn, key=key, of_run=False)
 
 
 def curves(
@@ -156,7 +150,7 @@ def curves(
 ) -> None:
     """Draw curves over the same ``x``; ``names`` are the axes' titles, across and up."""
     drawn = curves_at(title, x, lines, *names)
-    output.picture(drawn, book.colors, key=key, of_run=False)
+    output.picture(drawn, key=key, of_run=False)
 
 
 def pick(label: str, parameter: SelectParam, options: Sequence[T], slot: Any = st) -> T:

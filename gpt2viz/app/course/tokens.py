@@ -171,7 +171,7 @@ def plane(book: Book) -> dict[str, str]:
         "second component",
         made=[len(words)] if terms else [],
     )
-    output.picture(drawn, book.colors, key="word_plane", of_run=False)
+    output.picture(drawn, key="word_plane", of_run=False)
     first, second = np.asarray(seen_from.share)
     return {"first": f"{first:.0%}", "second": f"{second:.0%}"}
 
