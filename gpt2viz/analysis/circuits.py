@@ -45,6 +45,7 @@ from gpt2viz.model.devices import double, to_numpy
 from gpt2viz.model.mask import hidden_pairs
 from gpt2viz.model.transformer import Norm
 from gpt2viz.run.trace import Trace
+from gpt2viz.run.tracer import token_id
 
 Numbers = NDArray[np.float64]
 Positions = Sequence[int] | NDArray[np.int64]
@@ -212,16 +213,16 @@ class HeadCircuit:
         """The same over ``qk_eigenvalues``: 1 is a head whose queries match their own token."""
         return _positive(self.qk_eigenvalues)
 
-    def writes(self, token: int, k: int = 10) -> Ranked:
+    def writes(self, token: int | str, k: int = 10) -> Ranked:
         """The ``k`` tokens whose logits it raises most, and least, when it attends to a token.
 
-        A row of the full OV circuit, over the token's σ. Raises ``PlaceError`` for a token that
-        isn't in the vocabulary.
+        A row of the full OV circuit, over the token's σ. Raises ``PlaceError`` for an id that isn't
+        in the vocabulary, ``TextError`` for a text that isn't one token.
         """
         wrote = self.ends.normalize([token])[0] @ self.W_V @ self.W_O  # (C,)
         return _rank(self.ends.logits(wrote), k)
 
-    def top_keys(self, token: int, k: int = 10, back: int = 0) -> Ranked:
+    def top_keys(self, token: int | str, k: int = 10, back: int = 0) -> Ranked:
         """The ``k`` keys that a query of a token would score highest, and lowest, by content alone.
 
         In scaled scores, q·k / ``divisor``. Where positions turn queries and keys, the keys are
@@ -396,13 +397,11 @@ class Ends:
         self._first = Norm.of(network.blocks[0].attention_norm)
         self._gain = Norm.of(network.final_norm).gain  # (C,)
 
-    def normalize(self, token_ids: Sequence[int], *, placed: bool = False) -> Numbers:
+    def normalize(self, tokens: Sequence[int | str], *, placed: bool = False) -> Numbers:
         """Tokens after a norm, before gain and bias: (T, C); ``placed`` at 0, 1, 2 …"""
-        n_vocab, n_places, T = len(self._embedding), self.model.config.n_positions, len(token_ids)
-        for token in token_ids:
-            if not 0 <= token < n_vocab:
-                raise PlaceError(f"no token {token}: the vocabulary has 0 to {n_vocab - 1}")
-        x = self._embedding[list(token_ids)].astype(np.float64)
+        n_places, T = self.model.config.n_positions, len(tokens)
+        ids = [token_id(self.model, token) for token in tokens]
+        x = self._embedding[ids].astype(np.float64)
         if placed and T > n_places:
             raise ContextError(T, n_places)
         if placed and self._wpe is not None:

@@ -91,7 +91,10 @@ class Composition:
     kernel_z: Mapping[Into, Numbers]
 
     def edge(self, sender: tuple[int, int], receiver: tuple[int, int], into: Into) -> Edge:
-        """All numbers of one pair."""
+        """All numbers of one pair.
+
+        Raises ``IndexError`` for a head that isn't there, ``KeyError`` for another ``into``.
+        """
         index = (*sender, *receiver)
         measures = (self.ratio, self.ratio_z, self.kernel, self.kernel_z)
         return Edge(sender, receiver, into, *(float(measure[into][index]) for measure in measures))
@@ -405,7 +408,7 @@ class VirtualHead:
         """Σλ / Σ|λ| over ``ov_eigenvalues``, from −1 to 1, as a single head's."""
         return self._circuit.copying_score
 
-    def writes(self, token: int, k: int = 10) -> Ranked:
+    def writes(self, token: int | str, k: int = 10) -> Ranked:
         """The ``k`` tokens whose logits both raise most, and least, if the sender attends to a
         token and the receiver to where the sender wrote; as ``HeadCircuit.writes``.
         """

@@ -240,8 +240,8 @@ def explain_score(
     """Decompose the raw score of a query with a key.
 
     Works with the mask off, for keys that the mask hides, and in edited runs, of whose own parts
-    it is. Raises ``PlaceError`` for a layer, head or token that isn't there, ``ArgumentError``
-    for a trace of another model.
+    it is. Raises ``PlaceError`` for a layer, head or token that isn't there, ``EditError`` for an
+    edit after which the run can't be taken apart, ``ArgumentError`` for a trace of another model.
     """
     stream = _Stream(model, trace, layer, head)
     stream.check(query, key)

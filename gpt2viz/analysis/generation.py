@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpt2viz.analysis.sampling import log_softmax, sampling_distribution
+from gpt2viz.analysis.sampling import check_settings, log_softmax, sampling_distribution
 from gpt2viz.model.checkpoint import Model
 from gpt2viz.run.trace import Trace, readable
 from gpt2viz.run.tracer import token_ids
@@ -44,8 +44,9 @@ def draw(
     Drawn from ``sampling_distribution`` with the same arguments; temperature 0, the default,
     takes the most probable token ("greedy"). The draw depends on the seed and the number of
     tokens alone, so that taking a step back and going on gives the same text again. Raises
-    ``ArgumentError`` for settings that ``sampling_distribution`` refuses.
+    ``ArgumentError`` for settings that ``sampling_distribution`` refuses, and a seed below 0.
     """
+    check_settings(temperature, top_k, top_p, seed)
     shares = sampling_distribution(
         trace.logits_at(-1), temperature=temperature, top_k=top_k, top_p=top_p
     )
@@ -82,6 +83,7 @@ def generate(
     (``n_positions``): a text that fills the context gets none. Ends early there, and where the
     model ends the text with ``<|endoftext|>``. Raises what ``gpt2viz.trace`` and ``draw`` raise.
     """
+    check_settings(temperature, top_k, top_p, seed)
     ids, read = token_ids(model, text), None
     for _ in range(min(n_new, model.config.n_positions - len(ids))):
         read = run(model, ids, causal, reuse=read if causal else None)

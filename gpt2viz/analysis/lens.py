@@ -20,7 +20,7 @@ from gpt2viz.analysis.comparison import stream_sites
 from gpt2viz.analysis.explanation import Part, value_parts
 from gpt2viz.analysis.sampling import CHUNK
 from gpt2viz.arrays import largest
-from gpt2viz.errors import ArgumentError, PlaceError
+from gpt2viz.errors import ArgumentError
 from gpt2viz.labels import pluralize
 from gpt2viz.model.checkpoint import Model
 from gpt2viz.model.devices import double
@@ -71,14 +71,13 @@ def logit_lens(
     the end of the stream gives the model's own. ``positions`` are the tokens to read
     at, all by default; no (T, n_vocab) array is kept. ``answers``, a token for each position by its
     id or text, are followed in place of the model's own, to compare two runs. Raises ``PlaceError``
-    for a position that the text doesn't have, ``ArgumentError`` for a trace of another model or
-    another number of answers.
+    for a position that the text doesn't have or an id outside the vocabulary, ``TextError`` for a
+    text that isn't one token, ``ArgumentError`` for a trace of another model or another number of
+    answers.
     """
     check_run(trace, model)
-    T = len(trace.token_ids)
-    chosen = list(range(T) if positions is None else positions)
-    for position in chosen:
-        _index(position, T)
+    read = range(len(trace.token_ids)) if positions is None else positions
+    chosen = [trace.index_of(position) for position in read]
     sites = stream_sites(model.config.n_layer)[1:]  # not the token without its position
     shape = (len(sites), len(chosen))
     top, rank = np.empty(shape, np.int64), np.empty(shape, np.int64)
@@ -168,7 +167,8 @@ def contributions(
     what a part did by changing what later parts read. A part switched off wrote nothing.
 
     Raises ``PlaceError`` for a position that the text doesn't have or an id outside the
-    vocabulary, ``ArgumentError`` for a trace of another model.
+    vocabulary, ``TextError`` for a text that isn't one token, ``EditError`` for an edit after
+    which the run can't be taken apart, and ``ArgumentError`` for a trace of another model.
     """
     whole = route(model, trace, token, position, versus)
     rest, heads = whole.rest, whole.heads.sum(axis=2)
@@ -273,7 +273,7 @@ def routes(
     check_decomposable(trace.edits)
     ids = [token_id(model, token) for token in tokens]
     versus = None if versus is None else token_id(model, versus)
-    query = _index(-1 if query is None else query, len(trace.token_ids))
+    query = trace.index_of(-1 if query is None else query)
     norm = Norm.of(model.network.final_norm)
     sigma = norm.sigma(_stage_at(trace, query, "residual_out", model.config.n_layer - 1))
     rows = [_unembedding(model, token, versus) for token in ids]
@@ -351,9 +351,3 @@ def _shares(trace: Trace, layer: int, query: int, toward: Numbers) -> tuple[Numb
 def _add_rounding(parts: dict[Part, float], whole: float, others: float = 0) -> dict[Part, float]:
     """Add float32's rounding in the run to the parts: with ``others`` they sum to the whole."""
     return parts | {Part("rounding"): float(whole - others - sum(parts.values()))}
-
-
-def _index(position: int, T: int) -> int:
-    if not -T <= position < T:
-        raise PlaceError(f"position {position} is outside {-T} to {T - 1}")
-    return position % T

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from gpt2viz.arrays import Array
+from gpt2viz.arrays import Array, largest
 from gpt2viz.errors import ArgumentError
 from gpt2viz.run.trace import Trace, check_trace
 
@@ -50,24 +50,34 @@ def sampling_distribution(
     Raises ``ArgumentError`` for a temperature below 0, a ``top_k`` below 1 or a ``top_p`` outside
     (0, 1].
     """
-    if not temperature >= 0:  # NaN is neither
-        raise ArgumentError(f"temperature must be 0 or more, not {temperature}")
-    if top_k is not None and top_k < 1:
-        raise ArgumentError(f"top_k must be 1 or more, not {top_k}")
-    if not 0 < top_p <= 1:
-        raise ArgumentError(f"top_p must be above 0 and at most 1, not {top_p}")
-    order = np.argsort(-logits, kind="stable")
+    check_settings(temperature, top_k, top_p)
     if temperature == 0:
-        order, probabilities = order[:1], np.ones(len(logits))
+        top_k, probabilities = 1, np.ones(len(logits))
     else:
-        probabilities = softmax(logits.astype(np.float64) / temperature)
-    ids = order[:top_k]
+        lower = logits.astype(np.float64) - logits.max()
+        with np.errstate(over="ignore"):  # by a temperature near 0: to −∞
+            probabilities = softmax(lower / temperature)
+    if top_k is None and top_p == 1:
+        return probabilities
+    ids = largest(logits, top_k or len(logits))
     if top_p < 1:
         shares = probabilities[ids] / probabilities[ids].sum()
         ids = ids[: np.searchsorted(shares.cumsum(), top_p) + 1]
     out = np.zeros(len(logits))
     out[ids] = probabilities[ids] / probabilities[ids].sum()
     return out
+
+
+def check_settings(temperature: float, top_k: int | None, top_p: float, seed: int = 0) -> None:
+    """Raise ``ArgumentError`` for what ``sampling_distribution`` refuses, and a seed below 0."""
+    if not temperature >= 0:  # NaN is neither
+        raise ArgumentError(f"temperature must be 0 or more, not {temperature}")
+    if top_k is not None and top_k < 1:
+        raise ArgumentError(f"top_k must be 1 or more, not {top_k}")
+    if not 0 < top_p <= 1:
+        raise ArgumentError(f"top_p must be above 0 and at most 1, not {top_p}")
+    if seed < 0:
+        raise ArgumentError(f"seed must be 0 or more, not {seed}")
 
 
 def surprise(trace: Trace) -> Probabilities:

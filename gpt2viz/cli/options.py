@@ -16,7 +16,7 @@ import click
 
 import gpt2viz
 from gpt2viz import settings
-from gpt2viz.errors import EditError, ExportError, GPT2VizError, TextError
+from gpt2viz.errors import EditError, ExportError, TextError
 from gpt2viz.export import pixels
 from gpt2viz.export.numbers import check_installed
 from gpt2viz.labels import escape_controls, sentence
@@ -225,14 +225,6 @@ def note_special(silent: bool, typed: Iterable[str]) -> None:
     """Note which special tokens were read as ordinary text, if any."""
     if names := ", ".join(typed):
         note(silent, sentence("command.special", names=names))
-
-
-def check_position(trace: gpt2viz.Trace, position: int) -> None:
-    """Raise ``GPT2VizError`` for a position that the text doesn't have; negative ones are from its
-    end."""
-    n_tokens = len(trace.token_ids)
-    if not -n_tokens <= position < n_tokens:
-        raise GPT2VizError(sentence("command.no_token", position=position, last=n_tokens - 1))
 
 
 def print_json(content: Any) -> None:

@@ -52,8 +52,7 @@ def lens(run: options.Run, as_json: bool, quiet: bool, position: int) -> None:
         gpt2viz lens "The cat sat on the mat" --position 1 --json
     """
     model, trace = run()
-    options.check_position(trace, position)
-    read = gpt2viz.logit_lens(model, trace, [position % len(trace.token_ids)])
+    read = gpt2viz.logit_lens(model, trace, [position])
     rows = [
         {
             "stage": key,
@@ -106,7 +105,6 @@ def contributions(
         gpt2viz contributions "A crane ate" --token " fish" --versus " grass" --json
     """
     model, trace = run()
-    options.check_position(trace, position)
     target = int(trace.logits_at(position).argmax()) if token is None else token
     result = gpt2viz.contributions(model, trace, target, versus, position)
     parts = _parts(result)
@@ -138,7 +136,6 @@ def route(
         gpt2viz route "A crane ate" --query 1 --top 5 --json
     """
     model, trace = run()
-    options.check_position(trace, query)
     target = int(trace.logits_at(query).argmax()) if token is None else token
     result = gpt2viz.route(model, trace, target, query)
     if as_json:

@@ -37,7 +37,7 @@ def find(given: str | Path) -> tuple[str, Path]:
     own = settings.name_paths(settings.folders())
     if given in own:
         return given, own[given]
-    if is_folder(folder := Path(given)) or (is_gguf(folder) and is_there(folder)):
+    if given and (is_folder(folder := Path(given)) or (is_gguf(folder) and is_there(folder))):
         return settings.model_name(folder), settings.model_in(folder)
     here = models()
     if given in here:

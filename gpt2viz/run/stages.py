@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from itertools import groupby, product
 from operator import attrgetter
 from types import MappingProxyType
-from typing import Any, Literal, cast
+from typing import Any, Literal, SupportsIndex, cast
 
 from gpt2viz.errors import PlaceError, StageError
 from gpt2viz.model.config import ModelConfig
@@ -612,7 +612,7 @@ def check_layer(stage: Stage, layer: int | None, n_layer: int) -> None:
     if stage.per_layer != (layer is not None):
         needs = f"needs a layer, as in {stage.key}.0" if stage.per_layer else "belongs to no layer"
         raise PlaceError(f"stage {stage.key!r} {needs}")
-    if layer is not None and not 0 <= layer < n_layer:
+    if layer is not None and not (isinstance(layer, SupportsIndex) and 0 <= layer < n_layer):
         raise PlaceError(f"no layer {layer}: this model has layers 0 to {n_layer - 1}")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple, overload
+from typing import TYPE_CHECKING, Any, NamedTuple, SupportsIndex, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -173,7 +173,8 @@ class Trace:
             known = " ".join(s.key for s in self.graph.values() if s.keep)
             raise StageError(f"no stage {key!r} in a trace; there are: {known}")
         check_layer(stage, layer, self.config.n_layer)
-        if head is not None and not (stage.of_head and 0 <= head < self.config.n_head):
+        heads = self.config.n_head if stage.of_head else 0
+        if head is not None and not (isinstance(head, SupportsIndex) and 0 <= head < heads):
             raise PlaceError(f"stage {key!r} has no head {head}")
         if layer is None or (key, layer) in self.captured:
             whole = self.captured[key, layer]
@@ -280,14 +281,19 @@ class Trace:
         ``position`` counts from 0, or from the end where it is negative. Raises ``PlaceError``
         for a position that the text doesn't have. Unlike ``logits`` it keeps no (T, n_vocab).
         """
-        T = len(self.token_ids)
-        if not -T <= position < T:
-            raise PlaceError(f"no token {position}: this text has tokens 0 to {T - 1}")
-        if self.last_logits is not None and position % T == T - 1:
+        position, T = self.index_of(position), len(self.token_ids)
+        if self.last_logits is not None and position == T - 1:
             last: Array = self.last_logits[0]
             return last
         logits: Array = self.unembedding @ self.stage("final_norm")[0, position]
         return logits
+
+    def index_of(self, position: int) -> int:
+        """A token's position from 0, also for one from the end, as -1. Raises ``PlaceError``."""
+        T = len(self.token_ids)
+        if not -T <= position < T:
+            raise PlaceError(f"no token {position}: this text has tokens 0 to {T - 1}")
+        return position % T
 
     def next_tokens(self, k: int = 10, position: int = -1) -> tuple[NextToken, ...]:
         """The ``k`` most probable tokens after one, the most probable first.

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 from numpy.testing import assert_allclose
 
-import gpt2viz
-from gpt2viz.analysis.attribution import drop_first, rollout, value_weighted
+from gpt2viz.analysis.attribution import drop_first
 
 
 def test_rows_without_the_first_token() -> None:
@@ -16,11 +14,3 @@ def test_rows_without_the_first_token() -> None:
     expected = [[nan, nan, nan], [nan, 1, 0], [nan, 0.75, 0.25]]
     assert_allclose(drop_first(weights), expected, rtol=1e-6)
     assert_allclose(drop_first(weights[None])[0], expected, rtol=1e-6)
-
-
-def test_a_layer_that_is_not_there(tiny: gpt2viz.Model) -> None:
-    trace = gpt2viz.trace(tiny, [5, 300, 17])
-    with pytest.raises(IndexError):
-        value_weighted(tiny, trace, 3)
-    with pytest.raises(IndexError):
-        rollout(trace, 3)

@@ -216,10 +216,6 @@ def test_what_cannot_be_asked(tiny: gpt2viz.Model) -> None:
         with pytest.raises(IndexError, match=text):
             head_circuit(tiny, layer, head)
     circuit = head_circuit(tiny, 1, 2)
-    for token in (-1, 420):
-        for requested in (circuit.writes, circuit.top_keys):
-            with pytest.raises(IndexError, match="the vocabulary has 0 to 419"):
-                requested(token)
     with pytest.raises(gpt2viz.ContextError):
         circuit.scores([1] * 25)
     assert circuit.writes(3, 1000).most == circuit.writes(3, 420).least[::-1]

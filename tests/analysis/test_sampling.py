@@ -15,15 +15,15 @@ LOGITS = np.log(np.array([0.5, 0.25, 0.125, 0.0625, 0.0625])).astype(np.float32)
 
 
 def test_greedy_and_a_first_token_that_is_too_likely() -> None:
-    assert_allclose(sampling_distribution(LOGITS, temperature=0), [1, 0, 0, 0, 0])
-    assert_allclose(sampling_distribution(LOGITS, top_p=0.01), [1, 0, 0, 0, 0])
+    for settings in ({"temperature": 0}, {"temperature": 1e-320}, {"top_p": 0.01}):
+        assert_allclose(sampling_distribution(LOGITS, **settings), [1, 0, 0, 0, 0])
 
 
 @given(
     some.integers(0, 2**32 - 1),
     some.sampled_from([0.3, 0.8, 1.0, 1.7]),
     some.sampled_from([1, 2, 5, 30]),
-    some.sampled_from([0.1, 0.5, 0.9, 0.99]),
+    some.sampled_from([0.1, 0.5, 0.9, 0.99, 1.0]),
 )
 def test_equals_transformers_warpers(seed: int, temperature: float, k: int, p: float) -> None:
     from transformers import TemperatureLogitsWarper, TopKLogitsWarper, TopPLogitsWarper
@@ -32,17 +32,9 @@ def test_equals_transformers_warpers(seed: int, temperature: float, k: int, p: f
     theirs = torch.from_numpy(logits)[None].double()
     for warp in (TemperatureLogitsWarper(temperature), TopKLogitsWarper(k), TopPLogitsWarper(p)):
         theirs = warp(None, theirs)
-    ours = sampling_distribution(logits, temperature=temperature, top_k=k, top_p=p)
+    top_k = None if k == 30 else k  # all of them
+    ours = sampling_distribution(logits, temperature=temperature, top_k=top_k, top_p=p)
     assert_allclose(ours, theirs.softmax(-1)[0], atol=1e-6)
-
-
-@pytest.mark.parametrize(
-    "wrong",
-    [{"temperature": -0.1}, {"temperature": np.nan}, {"top_k": 0}, {"top_p": 0.0}, {"top_p": 1.01}],
-)
-def test_settings_that_mean_nothing(wrong: dict[str, float]) -> None:
-    with pytest.raises(ValueError, match=next(iter(wrong))):
-        sampling_distribution(LOGITS, **wrong)  # type: ignore[arg-type]
 
 
 def test_large_logits_stay_finite() -> None:

@@ -114,6 +114,7 @@ def test_what_cannot_be_asked(run: Run, subtests: pytest.Subtests) -> None:
         (("contributions", CAT, "--position", "-11"), 1, "no token -11"),
         (("contributions", CAT, "--token", " unbelievably"), 1, "tokens of this model; give one"),
         (("surprise", ""), 1, "There is no text yet"),
+        (("surprise", "A", "-m", ""), 1, "no model and no folder ''"),
         (("generate", "A", "--top-p", "0"), 2, "--top-p"),
         (("generate", "A", "--temperature", "-1"), 2, "--temperature"),
     ]

@@ -13,6 +13,8 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 import gpt2viz
+from gpt2viz.analysis.attribution import rollout, value_weighted
+from gpt2viz.analysis.generation import draw
 from gpt2viz.run.edits import Edit, parse_edits, read_edits
 from tests.checkpoints import write_checkpoint
 from tests.numpy_gpt2 import reference
@@ -63,6 +65,9 @@ def test_a_token_is_given_by_its_text(tiny: gpt2viz.Model) -> None:
         lambda a, b: g.patch_path(*pair, "0.1", "2.0", "k", (a, b)).value,
         lambda a, b: g.patch_paths(*pair, "2.0", (a, b)).values,
         lambda a, b: g.fewest_heads(*pair, (a, b)).faithfulness,
+        lambda a, b: g.head_circuit(tiny, 1, 1).writes(a).most,
+        lambda a, b: g.head_circuit(tiny, 1, 1).top_keys(b).least,
+        lambda a, b: g.virtual_head(tiny, (0, 1), (1, 1)).writes(b).most,
     ]
     for call in calls:
         assert_array_equal(call(one, other), call(*ids))
@@ -114,7 +119,7 @@ def refused(calls: Calls) -> None:
 
 
 def test_every_error_of_a_run_is_one_that_a_program_can_catch(tiny: gpt2viz.Model) -> None:
-    run = g.trace(tiny, IDS)
+    run, logits = g.trace(tiny, IDS), np.zeros(5)
     decode: Any = tiny.tokenizer.decode
     calls: Calls = [
         ("The model comes first", lambda: g.trace("A", tiny)),
@@ -129,7 +134,9 @@ def test_every_error_of_a_run_is_one_that_a_program_can_catch(tiny: gpt2viz.Mode
         ("belongs to no layer", lambda: run.stage("embedding", 0)),
         ("no layer 3", lambda: run.stage("weights", 3)),
         ("no layer -1", lambda: run.stage("weights", -1)),
+        ("no layer 1.0", lambda: run.stage("weights", 1.0)),
         ("has no head 4", lambda: run.stage("weights", 0, 4)),
+        ("has no head 1.0", lambda: run.stage("weights", 0, 1.0)),
         ("no 'blocks.-1.attn.hook_q'", lambda: run.stage("blocks.-1.attn.hook_q")),
         ("names: hook_embed hook_pos_embed blocks.N.hook", lambda: run.stage("hook_x")),
         ("no layer 3", lambda: run.stage("blocks.3.hook_resid_pre")),
@@ -138,9 +145,13 @@ def test_every_error_of_a_run_is_one_that_a_program_can_catch(tiny: gpt2viz.Mode
         ("no token 4", lambda: run.logits_at(4)),
         ("no token -5", lambda: run.next_tokens(3, -5)),
         ("k must be 1 or more", lambda: run.next_tokens(0)),
-        ("temperature must be", lambda: g.sampling_distribution(run.logits_at(0), temperature=-1)),
-        ("top_k must be", lambda: list(g.generate(tiny, IDS, 1, top_k=0))),
-        ("top_p must be", lambda: list(g.generate(tiny, IDS, 1, top_p=2))),
+        ("temperature must be 0", lambda: g.sampling_distribution(logits, temperature=-0.1)),
+        ("temperature must be 0", lambda: g.sampling_distribution(logits, temperature=np.nan)),
+        ("top_k must be 1 or more", lambda: g.sampling_distribution(logits, top_k=0)),
+        ("top_p must be above 0", lambda: g.sampling_distribution(logits, top_p=0.0)),
+        ("top_p must be above 0", lambda: list(g.generate(tiny, IDS, 0, top_p=1.01))),
+        ("seed must be 0 or more", lambda: list(g.generate(tiny, IDS, 0, seed=-1))),
+        ("seed must be 0 or more", lambda: draw(run, seed=-1)),
         ("A trace is needed, not str", lambda: g.trace(tiny, IDS, reuse="A")),
         ("a run or gpt2viz.mean", lambda: g.trace(tiny, IDS, edits="mean:1.1", reference=3)),
         ("names its layer already", lambda: run.stage("blocks.0.hook_resid_mid", 0)),
@@ -168,7 +179,11 @@ def test_every_error_of_an_analysis_is_one_that_a_program_can_catch(
         ("outside 0 to 419", lambda: g.contributions(tiny, run, 420)),
         ("outside 0 to 419", lambda: g.contributions(tiny, run, -1)),
         ("its id or its text", lambda: g.contributions(tiny, run, 1.5)),
-        ("outside -4 to 3", lambda: g.contributions(tiny, run, 1, position=7)),
+        ("no token 7", lambda: g.contributions(tiny, run, 1, position=7)),
+        ("outside 0 to 419", lambda: g.head_circuit(tiny, 1, 1).writes(420)),
+        ("outside 0 to 419", lambda: g.head_circuit(tiny, 1, 1).top_keys(-1)),
+        ("no layer 3", lambda: value_weighted(tiny, run, 3)),
+        ("no layer 3", lambda: rollout(run, 3)),
         ("need as many answers", lambda: g.logit_lens(tiny, run, [0], [1, 2])),
         ("to patch; there are", lambda: g.patch_estimate(*pair, "wieghts")),
         ("A trace is needed, not str", lambda: g.contributions(tiny, "A", 3)),
@@ -179,7 +194,7 @@ def test_every_error_of_an_analysis_is_one_that_a_program_can_catch(
         ("A trace is needed, not str", lambda: g.heads.head_scores("A")),
         ("a run or gpt2viz.mean_reference", lambda: g.fewest_heads(*pair, reference="A")),
         ("in a list: mean_reference", lambda: g.mean_reference(tiny, "A")),
-        ("position 9 is outside -4 to 3", lambda: g.logit_lens(tiny, run, [9])),
+        ("no token 9: this text has tokens 0 to 3", lambda: g.logit_lens(tiny, run, [9])),
         ("in ascending order from 0", lambda: g.group_words(run.stage("weights", 0), [0, 9])),
         ("in ascending order from 0", lambda: g.group_words(run.stage("weights", 0), [1])),
     ]
