@@ -46,7 +46,7 @@ def write(book: Book) -> dict[str, Any]:
         made = {"keys kept": cached.keys, "values kept": cached.values}
         made |= {"output, read again": again.output, "output, cached": cached.output}
         panels = [vectors(name, part, _WORDS, ("1", "2"), TOKENS) for name, part in made.items()]
-        picture(book, "cache_kept", panels, height=240)
+        picture("cache_kept", panels, height=240)
     costs = {"cost_again": again.cost, "cost_cached": cached.cost}
     return {
         "outputs_gap": difference(largest_gap(again.output, cached.output)),
@@ -59,7 +59,6 @@ def long_text(book: Book) -> dict[str, Any]:
     T, C, hs = 32, 768, 64
     again, cached = after_gpt2.cache_costs(T, C, hs)
     curves(
-        book,
         "cache_cost",
         f"Multiply-adds of each step in a head of GPT-2 small, {T} tokens",
         range(1, T + 1),
@@ -86,7 +85,7 @@ def norms(book: Book) -> dict[str, Any]:
         rows = ("Layer, x", "Layer, x + c", "RMS, x", "RMS, x + c")
         outputs = [*(part.output for part in layer), *(part.output for part in scaled)]
         panel = vectors("LayerNorm and RMSNorm", outputs, rows, _FOUR, ("", "channel"))
-        picture(book, "rms_rows", [panel], height=250)
+        picture("rms_rows", [panel], height=250)
     values: dict[str, Any] = {}
     for name, row, part in zip(("x", "moved"), both, scaled, strict=True):
         n = decimals(part.size, partial(np.divide, row), part.output)
@@ -119,7 +118,7 @@ def gate(book: Book) -> dict[str, Any]:
     inside = mlp.walk_swiglu(x, gate, up, down)
     names = ("gate", "SiLU(gate)", "up", "passes")
     panel = vectors("inside", list(inside[:4]), names, _THREE, ("", "channel"))
-    picture(book, "gate_inside", [panel], height=250)
+    picture("gate_inside", [panel], height=250)
     passed, made = np.asarray(inside.passed, float), np.asarray(inside.up, float)
     n = decimals(passed, lambda p: down @ p, inside.output)
     m = decimals(inside.opened, lambda o: o * made.round(n), passed, n)
@@ -169,7 +168,7 @@ def rotation(book: Book) -> dict[str, Any]:
     with right:
         rows = ("q", "k", f"q at {at + move}", f"k at {key_at + move}")
         panel = vectors("before and after turning", [*both, *turned], rows, columns, ("", ""))
-        picture(book, "rope_turned", [panel], height=250)
+        picture("rope_turned", [panel], height=250)
     first, second = np.asarray(after_gpt2.rotary_angles([1], 4))[0]
     return {
         "both": both,
@@ -192,7 +191,6 @@ def score_by_distance(book: Book) -> None:
     """Draw the score of the query and the key at every distance."""
     furthest, (q, k) = 64, book.values["both"]
     curves(
-        book,
         "rope_distance",
         "Score by distance",
         range(furthest + 1),
@@ -227,7 +225,7 @@ def groups(book: Book) -> dict[str, Any]:
         for n, (head, group) in enumerate(zip(*shared, strict=True))
     ]
     with right:
-        picture(book, "group_weights", panels, "unit", height=260)
+        picture("group_weights", panels, "unit", height=260)
     return values | {"divides": True}
 
 
@@ -291,7 +289,7 @@ def sink(book: Book) -> dict[str, Any]:
     last = after_gpt2.attend_once(scores, values, forget)
     with right:
         panel = vectors("weights of fish", last.weights, ("fish",), _WORDS, ("query", "key"))
-        picture(book, "sink_weights", [panel], "unit", height=170)
+        picture("sink_weights", [panel], "unit", height=170)
     n = decimals(last.weights, lambda w: w @ values, last.output)
     rests = float(last.weights[0]) > 0.9
     unchanged = scores[0] == np.float32(after_gpt2.SINK_SCORES[0]) and np.allclose(
@@ -320,7 +318,7 @@ def real_sinks(book: Book) -> dict[str, Any]:
     layers = range(trace.config.n_layer)
     on_first = np.stack([weight_on(trace.stage("weights", layer)[0], targets) for layer in layers])
     drawn = head_map(on_first, "mean weight on the first token")
-    picture(book, "sink_heads", [drawn], "unit", height=260)
+    picture("sink_heads", [drawn], "unit", height=260)
     name, most = _largest_head(on_first)
     values = {
         "alone": False,

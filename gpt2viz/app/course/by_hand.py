@@ -58,7 +58,7 @@ def journey(book: Book) -> dict[str, Check]:
     steps = attention.attend(x, x, x, scaled=False)
     with right:
         panel = pairs("weights", steps.weights, JOURNEY, "attention weight")
-        picture(book, "journey_weights", [panel], "unit", height=330)
+        picture("journey_weights", [panel], "unit", height=330)
     for name, numbers in mixture(steps, chosen):
         st.latex(rf"\text{{{'context vector' if name == 'output' else name}}} {numbers}")
     others = [word for n, word in enumerate(JOURNEY) if steps.weights[n].argmax() != n]
@@ -95,19 +95,19 @@ def head(book: Book) -> dict[str, Any]:
     steps = attention.attend(q, k, v)
     made = zip("QKV", (q, k, v), strict=True)
     panels = [vectors(name, part, SENTENCE, rows, TOKENS) for name, part in made]
-    picture(book, "hand_qkv", panels, height=230)
+    picture("hand_qkv", panels, height=230)
     scores = [
         pairs("raw scores QKᵀ", steps.scores, SENTENCE, "score"),
         pairs("scaled scores QKᵀ / √2", steps.scaled_scores, SENTENCE, "score"),
     ]
-    picture(book, "hand_scores", scores, height=300)
+    picture("hand_scores", scores, height=300)
     mixed, outputs = st.columns([5, 4], gap="medium")
     with mixed:
         panel = pairs("weights", steps.weights, SENTENCE, "attention weight")
-        picture(book, "hand_weights", [panel], "unit", height=300)
+        picture("hand_weights", [panel], "unit", height=300)
     with outputs:
         panel = vectors("output", steps.output, SENTENCE, rows, TOKENS)
-        picture(book, "hand_output", [panel], height=300)
+        picture("hand_output", [panel], height=300)
     st.latex(rf"\text{{output of crane}} {equals(steps.output[1])}")
     changed = {
         "x": not np.allclose(x, SENTENCE_X),
@@ -147,15 +147,15 @@ def values(book: Book, text: str) -> dict[str, Any]:
     columns = st.columns([4, 5, 4], gap="medium")
     with columns[0]:
         panel = pairs("weights", chosen.weights, VALUE_WORDS, "attention weight")
-        picture(book, "values_weights", [panel], "unit", height=240)
+        picture("values_weights", [panel], "unit", height=240)
     with columns[1]:
         panel = vectors("V = x: output", itself.output, VALUE_WORDS, numbers, TOKENS)
-        picture(book, "values_itself", [panel], height=240)
+        picture("values_itself", [panel], height=240)
     with columns[2]:
         panel = vectors(
             "V by its own table: output", chosen.output, VALUE_WORDS, VALUE_WRITTEN, TOKENS
         )
-        picture(book, "values_chosen", [panel], height=240)
+        picture("values_chosen", [panel], height=240)
     book.write(text, difference=difference(largest_gap(itself.weights, chosen.weights)))
     return {
         f"{name}_shape": tuple(getattr(chosen, name).shape) for name in ("q", "k", "v", "output")
@@ -177,7 +177,7 @@ def scale(book: Book, text: str) -> dict[str, Check]:
     panel = vectors(
         title, both, ("unscaled", "divided by √hs"), keys, ("scores", "weight, by size")
     )
-    picture(book, "sharpness", [panel], "unit", height=190)
+    picture("sharpness", [panel], "unit", height=190)
     spreads = [attention.largest_weight(scores, divisor) for divisor in (1, hs**0.5)]
     unscaled, divided = (
         f"**{spread.mean:.2f}** ({spread.low:.2f} to {spread.high:.2f})" for spread in spreads

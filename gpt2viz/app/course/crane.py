@@ -59,7 +59,7 @@ def _draw(
 ) -> None:
     hidden = steps.masked_scores[:1].isneginf()
     panel = pairs("weights of crane", steps.weights[:1], labels, "attention weight", hidden)
-    picture(book, "crane_weights", [panel], "unit", height=170)
+    picture("crane_weights", [panel], "unit", height=170)
     for word, k, score in zip(labels, steps.k, steps.scores[0], strict=True):
         st.latex(rf"\text{{crane and {word}: }} {product(steps.q[0], k, float(score))}")
     step = {
@@ -73,7 +73,7 @@ def _draw(
     after = np.vstack([steps.v, steps.output[:1]])
     rows, names = [*labels, "new crane"], ("vector", "dimension")
     panel = vectors("values, and the crane afterwards", after, rows, _PLANE, names)
-    picture(book, "crane_vectors", [panel], height=250)
+    picture("crane_vectors", [panel], height=250)
 
 
 def _checks(steps: attention.Steps, sentence: str, as_before: bool, heat: float) -> dict[str, Any]:
@@ -135,7 +135,7 @@ def mixtures(book: Book) -> None:
 
     (other,) = set(attention.CRANE_WORDS) - {chosen}
     both = mixture_of(chosen), mixture_of(other)
-    play(book, frames.mixing(both, "new crane", _PLANE), parameters.MIX_STEP)
+    play(frames.mixing(both, "new crane", _PLANE), parameters.MIX_STEP)
 
 
 def temperature(book: Book) -> None:

@@ -65,7 +65,7 @@ def split(book: Book, text: str) -> None:
     captions = [sentence(name, B=B, T=T, C=C, nh=nh, hs=hs) for name in names]
     book.write(text, cut=drawn < T, drawn=drawn)
     states = heads.split_and_merge(drawn, C, nh)
-    play(book, frames.splitting_heads(states, nh, captions), parameters.WAY_STEP)
+    play(frames.splitting_heads(states, nh, captions), parameters.WAY_STEP)
 
 
 def variants(book: Book) -> dict[str, Any]:
@@ -77,7 +77,7 @@ def variants(book: Book) -> dict[str, Any]:
     seed = menu("Seed", parameters.VARIANTS_SEED, range(10), right)
     outputs = heads.four_variants(x, nh=3, seed=seed)
     panels = [vectors(name, out, labels, axes, TOKENS) for name, out in outputs.items()]
-    picture(book, "variants", panels, height=300)
+    picture("variants", panels, height=300)
     seen = {
         word: f"With the mask it sees {n} of the {len(labels)} words, without it all {len(labels)}."
         for n, word in enumerate(labels[:-1], start=1)
@@ -94,7 +94,7 @@ def separate_heads(book: Book) -> dict[str, str]:
     panels = [
         vectors(name, made, tokens, channels, ("token", "channel")) for name, made in both.items()
     ]
-    picture(book, "apart", panels, height=260)
+    picture("apart", panels, height=260)
     return {"difference": difference(largest_gap(fused, apart))}
 
 

@@ -130,10 +130,10 @@ def step(book: Book) -> dict[str, Any]:
     names, letters = ("target", "next letter"), learning.LETTERS
     with left:
         panel = vectors("gradient at the logits", uphill, _target_labels(), letters, names)
-        picture(book, "learn_gradient", [panel], height=360)
+        picture("learn_gradient", [panel], height=360)
     with right:
         panel = vectors("logits after the step", moved, letters, letters, ("after", "next letter"))
-        picture(book, "learn_table", [panel], height=230)
+        picture("learn_table", [panel], height=230)
         st.metric("Loss after the step", f"{after:.4f}", f"{after - before:+.4f}", "inverse")
     rates = np.geomspace(_RATES[0], _RATES[-1], 61)
     losses = [_loss(learning.step(logits, lessons, float(rate))) for rate in rates]
@@ -174,7 +174,7 @@ def ablation(book: Book, text: str) -> dict[str, Any]:
         return {"all_trained": False}
     done = {name: model for name, model in job.learned.items() if model.written}
     if any(len(model.points) > 1 for model in job.learned.values()):
-        _draw_losses(book, job.learned, done)
+        _draw_losses(job.learned, done)
     losses = {name: model.points[-1].loss for name, model in done.items()}
     won = {b: losses[a] - losses[b] for a, b in pairwise(losses)}
     ranked = sorted(won, key=won.__getitem__)
@@ -186,7 +186,7 @@ def ablation(book: Book, text: str) -> dict[str, Any]:
     }
 
 
-def _draw_losses(book: Book, models: Mapping[str, Learned], done: Mapping[str, Learned]) -> None:
+def _draw_losses(models: Mapping[str, Learned], done: Mapping[str, Learned]) -> None:
     """Draw the losses measured so far, and the models that are ``done``."""
     measured = {name: dict(model.points) for name, model in models.items()}
     drawn = losses_of_models("Held-out loss of each model, by training step", measured)

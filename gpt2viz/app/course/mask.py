@@ -38,7 +38,7 @@ def weights(book: Book) -> dict[str, Any]:
         seen = guess.reveal("mask", causal and bool(np.allclose(scaled, attention.PRINTED_SCALED)))
         if seen:
             panel = pairs("weights", weights, labels, "attention weight", shown.isneginf())
-            picture(book, "mask_weights", [panel], "unit", height=330)
+            picture("mask_weights", [panel], "unit", height=330)
     for n, word in enumerate(labels if seen else ()):
         st.latex(rf"\text{{{word}: }} \text{{softmax}}({latex(shown[n])}) {equals(weights[n])}")
     code(attention.hide_later)
@@ -81,7 +81,7 @@ def close_rows(book: Book, text: str) -> None:
         later = " and ".join(attention.SENTENCE[n + 1 :])
         went = f"−∞ goes in for {later}. Its weights {before} become {after}."
         captions.append(f"Row “{word}”: {went if later else 'nothing comes later, so it stays.'}")
-    play(book, frames.closing_mask(states, attention.SENTENCE, captions), parameters.MASK_STEP)
+    play(frames.closing_mask(states, attention.SENTENCE, captions), parameters.MASK_STEP)
 
 
 #: The context, texts, heads and tokens of a stored mask's shapes.
@@ -98,7 +98,7 @@ def compare_masks(book: Book) -> dict[str, str]:
     )
     made = {"M": M, "scaled scores + M": added, "masked_fill": filled}
     panels = [pairs(name, t, labels, "score", t.isneginf()) for name, t in made.items()]
-    picture(book, "masks", panels, height=250)
+    picture("masks", panels, height=250)
     gap = largest_gap(added.softmax(dim=-1), filled.softmax(dim=-1))
     sizes = {"context": _CONTEXT, "B": _B, "nh": _NH, "T": _T}
     return {"added_gap": difference(gap)} | {name: str(size) for name, size in sizes.items()}
@@ -120,4 +120,4 @@ def two_orders(book: Book) -> dict[str, str]:
         causal = st.toggle("Mask both sentences", **address.switch(parameters.ORDER_MASK))
     positions = np.array(embeddings.POSITION_VECTORS) * on
     read = partial(embeddings.attend_words, positions=positions, causal=causal)
-    return {"orders_gap": f"{both_orders(book, 'order', read):.4f}"}
+    return {"orders_gap": f"{both_orders('order', read):.4f}"}

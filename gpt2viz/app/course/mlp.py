@@ -72,7 +72,7 @@ def walk(book: Book) -> None:
         widen, back = mlp.random_weights(seed)
         widened, bent, y = mlp.walk(x, widen, np.ones(8), back, curve)
         panel = vectors("inside", [widened, bent], ("widened", curve), _EIGHT, ("", "channel"))
-        picture(book, "walk", [panel], height=190)
+        picture("walk", [panel], height=190)
     st.latex(rf"{latex(x)} \;\rightarrow\; 8 \text{{ channels}} \;\rightarrow\; y {equals(y)}")
     code(mlp.random_weights, mlp.walk, mlp.CURVES[curve])
 
@@ -81,7 +81,7 @@ def four_curves(book: Book) -> dict[str, Check]:
     """Draw the activation curves, and list their values at some x."""
     xs = np.linspace(-4, 4, 161, dtype=np.float32)
     drawn = {name: np.asarray(f(rows(xs))) for name, f in mlp.CURVES.items()}
-    curves(book, "curves", "Four activation curves, f(x) over x", xs, drawn, ("x", "f(x)"))
+    curves("curves", "Four activation curves, f(x) over x", xs, drawn, ("x", "f(x)"))
     at = table(parameters.CURVE_X, "At these x", (mlp.TABLE,), ("x",), tuple("abcde"))[0]
     values = {name: np.asarray(f(rows(at))) for name, f in mlp.CURVES.items()}
     formats = dict.fromkeys(values, "%.4f")
@@ -101,7 +101,7 @@ def blocks(book: Book, text: str) -> dict[str, str]:
     (n,) = {ran.n_parameters for ran in runs.values()}
     book.write(text, n=n)
     panels = [vectors(name, ran.output, JOURNEY, _AXES, TOKENS) for name, ran in runs.items()]
-    picture(book, "blocks", panels, height=270)
+    picture("blocks", panels, height=270)
     shut = {name: f"{float((ran.inside == 0).float().mean()):.0%}" for name, ran in runs.items()}
     output.table(
         {
@@ -127,7 +127,7 @@ def dropout(book: Book) -> dict[str, Check]:
     after = mlp.drop(mlp.WIDENED, p, training, seed)
     both = [rows(mlp.WIDENED), after]
     panel = vectors("eight numbers", both, ("before", "after"), _EIGHT, ("", "number"))
-    picture(book, "drop", [panel], height=180)
+    picture("drop", [panel], height=180)
     note = "With p = 0 training changes nothing either, but the question is about the switch."
     unchanged = bool(np.allclose(after, mlp.WIDENED))
     return {"drop_reading": Check(not training and unchanged, "" if p else note)}
@@ -156,7 +156,7 @@ def dropped_weights(book: Book) -> dict[str, str]:
         ]
         for what in ("weights", "dropped")
     )
-    picture(book, "variants_weights", before, "unit", height=250)
-    picture(book, "variants_dropped", after, height=250)
+    picture("variants_weights", before, "unit", height=250)
+    picture("variants_dropped", after, height=250)
     sums = [float(n) for form in forms.values() for n in form.dropped.sum(dim=1)]
     return {"least": f"{min(sums):.2f}", "most": f"{max(sums):.2f}"}

@@ -40,11 +40,11 @@ def four_words(book: Book) -> dict[str, Any]:
     chances = np.asarray(logits.next_token(scores, heat))
     with right:
         names = ("", "next word")
-        picture(book, "logits", [vectors("logits z", scores, ("z",), _WORDS, names)], height=170)
+        picture("logits", [vectors("logits z", scores, ("z",), _WORDS, names)], height=170)
         at_first = same_table and heat == 1 and bool(np.allclose(x, logits.LAST))
         if seen := guess.reveal("next", at_first):
             panel = vectors("probabilities p", chances, ("p",), _WORDS, names)
-            picture(book, "chances", [panel], "unit", height=170)
+            picture("chances", [panel], "unit", height=170)
     steel, even = int(scores.argmax()) == 1, bool(chances.max() < 0.3 and chances.min() > 0.2)
     touched = "“steel” leads, but the table was changed too. Put it back."
     near_already = "They are, but because of their logits. Let the temperature do it."

@@ -120,7 +120,6 @@ def _matrix(values: ArrayLike) -> Array:
 
 
 def picture(
-    book: Book,
     key: str,
     panels: Sequence[Panel],
     scale: Scale = "signed",
@@ -141,7 +140,6 @@ def picture(
 
 
 def curves(
-    book: Book,
     key: str,
     title: str,
     x: ArrayLike,
@@ -165,7 +163,7 @@ def menu(label: str, parameter: SelectParam, options: Sequence[T], slot: Any = s
     return chosen
 
 
-def play(book: Book, drawn: Frames, parameter: SelectParam, of_run: bool = False) -> None:
+def play(drawn: Frames, parameter: SelectParam, of_run: bool = False) -> None:
     """Draw frames to play or step through; the frame is in the address."""
     address.choice(parameter, range(len(drawn.frames)))
     at: int = address.get(parameter)

@@ -85,14 +85,14 @@ def link_to_shapes(label: str, tensor: str) -> None:
     link(pages.SHAPES, label, {parameters.FILTER: tensor})
 
 
-def _draw_first(book: Book, key: str, title: str, rows: Mapping[str, ArrayLike]) -> None:
+def _draw_first(key: str, title: str, rows: Mapping[str, ArrayLike]) -> None:
     """Draw the first numbers of some vectors, a row each, at most as many as the shortest has."""
     size = min(_SHOWN, *map(np.size, rows.values()))
     values = np.stack([np.asarray(row)[:size] for row in rows.values()])
     columns = [f"{n}" for n in range(size)]
     across, down = Axis("channel", columns), Axis("", tuple(rows), numbered=False)
     panel = Panel(title, values, down, across, name=title, quantity="value")
-    picture(book, key, [panel], height=90 + 32 * len(values))
+    picture(key, [panel], height=90 + 32 * len(values))
 
 
 def _sum(parts: Sequence[float], total: float) -> str:
@@ -128,7 +128,7 @@ def order(book: Book, text: str) -> dict[str, str]:
     position = view.trace.stage("position_embedding")[n]
     book.write(text, followed=_quote(view, n), n=n)
     rows = {"token": token, "position": position, "sum x": total}
-    _draw_first(book, "real_order", "the stream's start", rows)
+    _draw_first("real_order", "the stream's start", rows)
     # A copy: PyTorch takes no read-only arrays.
     tokens = np.array(view.trace.stage("token_embedding")[0])
     alike = cosines(tokens, np.array(view.trace.stage("position_embedding"))).abs().mean()
@@ -145,7 +145,7 @@ def crane(book: Book, text: str) -> None:
         product = q * k
     alone = view.n_tokens == 1 or (view.trace.causal and at.query == 0)
     book.write(text, alone=alone, size=len(q), score=_format(score))
-    _draw_first(book, "real_qk", "query and key", {"query": q, "key": k, "product": product})
+    _draw_first("real_qk", "query and key", {"query": q, "key": k, "product": product})
 
 
 def by_hand(book: Book, text: str) -> None:
@@ -166,7 +166,7 @@ def by_hand(book: Book, text: str) -> None:
     st.latex(rf"{latex_decimals(raw[at.key], n)} / {divisor} {equals(scaled[at.key])}")
     names = ("raw scores", "scaled scores")
     panel = vectors("scores", [raw, scaled], names, view.labels, ("", "key"))
-    picture(book, "real_scaled", [panel], height=150 if view.n_tokens <= _FEW else 230)
+    picture("real_scaled", [panel], height=150 if view.n_tokens <= _FEW else 230)
 
 
 def mask(book: Book, text: str) -> None:
@@ -200,7 +200,7 @@ def heads(book: Book, text: str) -> dict[str, bool]:
     )
     rows = {f"head {n}": row for n, row in enumerate(outputs)}
     rows["added"] = _row(view, "attention_output", at.layer)
-    _draw_first(book, "real_outputs", "outputs of the heads", rows)
+    _draw_first("real_outputs", "outputs of the heads", rows)
     return {"drops": "projected" in view.trace.graph}
 
 
@@ -210,7 +210,7 @@ def mlp(book: Book, text: str) -> None:
     book.write(text, followed=_quote(view, _followed_position(view)), layer=layer)
     stream, adds = _row(view, "residual_mid", layer), _row(view, "mlp_output", layer)
     rows = {"x + attention": stream, "MLP adds": adds}
-    _draw_first(book, "real_mlp", f"the MLP of layer {layer}", rows)
+    _draw_first("real_mlp", f"the MLP of layer {layer}", rows)
 
 
 def neurons(book: Book, text: str) -> dict[str, str]:
@@ -229,7 +229,7 @@ def neurons(book: Book, text: str) -> dict[str, str]:
     values = [inside.widened[best], inside.bent[best]]
     names = ("widened", "bent")
     panel = vectors("the strongest neurons", values, names, columns, ("", "neuron"))
-    picture(book, "real_neurons", [panel], height=150)
+    picture("real_neurons", [panel], height=150)
     parts = inside.back[0] * inside.bent
     strong = float(parts[best].sum(dtype=float))
     rest = float(parts.sum(dtype=float)) - strong
@@ -247,7 +247,7 @@ def most_active_neuron(book: Book, text: str) -> None:
     book.write(text, neuron=neuron, writes=", ".join(f"“{literal(names[n.id])}”" for n in near))
     fires = inside.bent[:, neuron]
     panel = vectors("where it fires", [fires], (f"neuron {neuron}",), view.labels, ("", "token"))
-    picture(book, "real_fires", [panel], height=120 if view.n_tokens <= _FEW else 200)
+    picture("real_fires", [panel], height=120 if view.n_tokens <= _FEW else 200)
 
 
 def residual(book: Book, text: str) -> dict[str, str]:
@@ -260,7 +260,7 @@ def residual(book: Book, text: str) -> dict[str, str]:
         "MLP": _row(view, "mlp_output", layer),
         "after": _row(view, "residual_out", layer),
     }
-    _draw_first(book, "real_stream", f"the stream in layer {layer}", rows)
+    _draw_first("real_stream", f"the stream in layer {layer}", rows)
     *parts, total = (float(row[0]) for row in rows.values())
     streams = view.trace.graph["residual_mid"].path(layer).removesuffix("_mid")
     return {"sum": _sum(parts, total), "streams": streams}
@@ -280,7 +280,7 @@ def next_word(book: Book, text: str) -> dict[str, int]:
     )
     words = [names[int(id)] for id in best]
     panel = vectors("highest logits", [logits[best]], ("logit",), words, ("", "next word"))
-    picture(book, "real_logits", [panel], height=120)
+    picture("real_logits", [panel], height=120)
     return {"n": n}
 
 
@@ -295,7 +295,7 @@ def rms_norm(book: Book, text: str) -> dict[str, str]:
         normed = x / rms
         before, after = _format(x.mean()), _format(normed.mean())
     rows = {"x": x, "x / RMS": normed, "times γ": normed * norm.gain}
-    _draw_first(book, "real_norm", f"the norm before layer {layer}", rows)
+    _draw_first("real_norm", f"the norm before layer {layer}", rows)
     return {"rms": _format(rms), "mean_before": before, "mean_after": after}
 
 
@@ -309,7 +309,7 @@ def gate(book: Book, text: str) -> dict[str, Any]:
     rows = ("gate", f"{curve}(gate)", "up", "passes")
     values = np.stack([part.numpy()[best] for part in inside[:4]])
     panel = vectors("what passes most", values, rows, [f"{n}" for n in best], ("", "channel"))
-    picture(book, "real_gate", [panel], height=210)
+    picture("real_gate", [panel], height=210)
     return {
         "channel": best[0],
         "passed": _format(values[-1, 0]),

@@ -31,7 +31,7 @@ def stream(book: Book) -> dict[str, Any]:
     total = residual.add(both[0], both[1])
     with right:
         panel = vectors("x + f(x)", [*both, total], (*names, "sum"), _FOUR, ("", "channel"))
-        picture(book, "stream_picture", [panel], height=210)
+        picture("stream_picture", [panel], height=210)
     erased = bool(abs(np.asarray(total)).max() < 1e-6)
     unchanged = bool(np.allclose(both[0], residual.STREAM))
     note = "The sum is 0, but x was changed too. Put it back." if erased else ""
@@ -59,7 +59,7 @@ def flow(book: Book) -> None:
                 stop.alike.tolist(),
             )
         )
-    play(book, frames.way_through(stations), parameters.STREAM_STEP, of_run=True)
+    play(frames.way_through(stations), parameters.STREAM_STEP, of_run=True)
 
 
 def _caption(stop: residual.Stop, added: float, length: float) -> str:
@@ -78,7 +78,6 @@ def lane(book: Book) -> dict[str, str]:
     depth = pick("Layers", parameters.LANE_DEPTH, _DEPTHS)
     gradients = {lane: residual.lane_gradients(depth, lane) for lane in residual.LANES}
     curves(
-        book,
         "lane",
         "Gradient at each layer of four stacks, as powers of ten",
         range(depth + 1),
@@ -127,7 +126,6 @@ def order(book: Book) -> dict[str, Any]:
     depth, orders = 24, ("pre-norm", "post-norm")
     straight = {order: residual.gradients(order, depth, straight=True) for order in orders}
     curves(
-        book,
         "norm_order",
         "Gradient that comes straight back along the stream, with pre-norm and post-norm",
         range(depth + 1),
@@ -155,7 +153,6 @@ def sizes(book: Book) -> dict[str, Any]:
     n_layer = book.values["n_layer"]
     plain, small = (residual.stream_sizes(n_layer, scaled=scaled) for scaled in (False, True))
     curves(
-        book,
         "depth_curves",
         "Size of the stream against depth",
         range(n_layer + 1),

@@ -22,7 +22,7 @@ def states(book: Book) -> None:
     states = rnn.run_rnn(x, rnn.W_X, rnn.W_H)
     with right:
         panel = vectors("state after each word", states, attention.SENTENCE, ("h₁", "h₂"), TOKENS)
-        picture(book, "rnn_states", [panel], height=240)
+        picture("rnn_states", [panel], height=240)
 
 
 def reach(book: Book) -> dict[str, str]:
@@ -30,7 +30,6 @@ def reach(book: Book) -> dict[str, str]:
     T = pick("Words T", parameters.RNN_T, [8, 16, 32, 64])
     by_network = rnn.reach(T)
     curves(
-        book,
         "rnn_reach",
         "Gradient of the last vector by each word, as powers of ten",
         range(T - 1, -1, -1),

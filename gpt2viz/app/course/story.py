@@ -194,7 +194,7 @@ def tokens(book: Book, text: str) -> dict[str, str]:
     with left:
         _field("tokens")
     with right:
-        picture(book, "tiny_tokens", [_token_panel("token vectors", crane.tokens)], height=230)
+        picture("tiny_tokens", [_token_panel("token vectors", crane.tokens)], height=230)
     return {
         "sentence": " ".join(SENTENCE),
         "ids": latex(tiny_crane.IDS),
@@ -211,7 +211,7 @@ def order(book: Book, text: str) -> dict[str, str]:
         _field("positions")
     with right:
         panels = [_token_panel("token vectors", crane.tokens), _token_panel("their sum x", crane.x)]
-        picture(book, "tiny_order", panels, height=210)
+        picture("tiny_order", panels, height=210)
     return {
         "token": latex(crane.tokens[_FISH]),
         "position": latex(crane.positions[_FISH]),
@@ -228,10 +228,10 @@ def average(book: Book, text: str) -> None:
     left, right = st.columns([2, 3], gap="medium")
     with left:
         shares = pairs("equal shares", steps.weights, SENTENCE, "share", hidden)
-        picture(book, "tiny_shares", [shares], "unit", height=230)
+        picture("tiny_shares", [shares], "unit", height=230)
     with right:
         panels = [_token_panel("their sum x", x), _token_panel("shares · x", steps.output)]
-        picture(book, "tiny_means", panels, height=210)
+        picture("tiny_means", panels, height=210)
 
 
 def crane(book: Book, text: str) -> dict[str, Any]:
@@ -244,7 +244,7 @@ def crane(book: Book, text: str) -> dict[str, Any]:
         _token_panel(f"{name} of two numbers", part, ("1", "2"))
         for name, part in zip(("queries", "keys", "values"), (head.q, head.k, head.v), strict=True)
     ]
-    picture(book, "tiny_qkv", panels, height=210)
+    picture("tiny_qkv", panels, height=210)
     q = np.asarray(head.q[_FISH])
     for word, k, score in zip(SENTENCE, np.asarray(head.k), head.scores[_FISH], strict=True):
         st.latex(rf"\text{{fish and {word}: }} {product(q, k, float(score))}")
@@ -291,9 +291,9 @@ def mask(book: Book, text: str) -> None:
     ]
     left, right = st.columns(2, gap="medium")
     with left:
-        picture(book, "tiny_scores", panels[:1], height=270)
+        picture("tiny_scores", panels[:1], height=270)
     with right:
-        picture(book, "tiny_weights", panels[1:], "unit", height=270)
+        picture("tiny_weights", panels[1:], "unit", height=270)
     for word, output in zip(SENTENCE, head.output, strict=True):
         st.latex(rf"\text{{{word}: weights}} \cdot V {equals(output)}")
 
@@ -313,13 +313,13 @@ def heads(book: Book, text: str) -> dict[str, str]:
         pairs(f"weights of head {n}", head.weights, SENTENCE, "attention weight", hidden)
         for n, head in enumerate(crane.heads)
     ]
-    picture(book, "tiny_heads", looks, "unit", height=250)
+    picture("tiny_heads", looks, "unit", height=250)
     four = ("0: thing", "0: action", "1: thing", "1: action") if as_words else FOUND
     panels = [
         _token_panel("outputs, side by side", crane.merged, four),
         _token_panel("what attention adds", crane.attention),
     ]
-    picture(book, "tiny_merged", panels, height=210)
+    picture("tiny_merged", panels, height=210)
     merged, table = np.asarray(crane.merged[_FISH], float), np.asarray(mine.tables.merge)
     n = decimals(merged, lambda z: z @ table.T, crane.attention[_FISH])
     return {"merged": equals(merged, n), "attention": equals(crane.attention[_FISH])}
@@ -336,12 +336,12 @@ def mlp(book: Book, text: str) -> dict[str, Any]:
         _token_panel("x + attention", crane.mid),
         _token_panel("hidden layer", crane.widened, neurons),
     ]
-    picture(book, "tiny_mlp", first, height=210)
+    picture("tiny_mlp", first, height=210)
     second = [
         _token_panel("after ReLU", crane.bent, neurons),
         _token_panel("what the MLP adds", crane.mlp),
     ]
-    picture(book, "tiny_mlp_adds", second, height=210)
+    picture("tiny_mlp_adds", second, height=210)
     return _neurons_of_fish(crane, mine)
 
 
@@ -392,7 +392,7 @@ def residual(book: Book, text: str) -> dict[str, str]:
     }
     rows = [np.asarray(part[_FISH]) for part in parts.values()]
     panel = vectors("the stream of fish", rows, tuple(parts), CHANNELS, ("", "channel"))
-    picture(book, "tiny_stream", [panel], height=240)
+    picture("tiny_stream", [panel], height=240)
     *things, total = (part[0] for part in rows)
     n = decimals(things, np.sum, total)
     added = " + ".join(bracket(latex_decimals(thing, n)) for thing in things)
@@ -411,10 +411,10 @@ def next_word(book: Book, text: str) -> dict[str, Any]:
     left, right = st.columns(2, gap="medium")
     with left:
         panel = vectors("all logits", crane.logits, SENTENCE, VOCABULARY, names)
-        picture(book, "tiny_logits", [panel], height=230)
+        picture("tiny_logits", [panel], height=230)
     with right:
         panel = vectors("all probabilities", chances, SENTENCE, VOCABULARY, names)
-        picture(book, "tiny_chances", [panel], "unit", height=230)
+        picture("tiny_chances", [panel], "unit", height=230)
     best = [_highest_names(row, VOCABULARY) for row in chances]
     guesses = (f"{_quote(next)} after “{word}”" for word, next in zip(SENTENCE, best, strict=True))
     return {
@@ -437,7 +437,7 @@ def project(book: Book, text: str) -> dict[str, Check]:
     panel = vectors(
         "all probabilities", crane.probabilities, SENTENCE, VOCABULARY, ("token", "next word")
     )
-    picture(book, "tiny_project", [panel], "unit", height=230)
+    picture("tiny_project", [panel], "unit", height=230)
     _fields(book.chapter)
     again, others = now[_FISH] == SENTENCE[0], now[:_FISH] == made[:_FISH]
     note = "It begins again, but another guess has changed." if again and not others else ""

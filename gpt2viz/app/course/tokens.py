@@ -46,7 +46,7 @@ def rows(book: Book, text: str) -> dict[str, Check]:
     )
     rows = trace.stage("token_embedding")[0]
     panel = vectors("token vectors", rows[:, :_SHOWN], labels, names, TOKENS)
-    picture(book, "token_vectors", [panel], height=120 + 26 * min(T, 16))
+    picture("token_vectors", [panel], height=120 + 26 * min(T, 16))
     repeated = next((n for n, token in enumerate(ids) if token in ids[:n]), None)
     same = repeated is not None and np.array_equal(rows[repeated], rows[ids.index(ids[repeated])])
     own = address.get(parameters.TEXT) != parameters.TEXT.default
@@ -76,7 +76,7 @@ def sums(book: Book, text: str) -> dict[str, Any]:
     on = st.toggle("Add the position vectors", **address.switch(parameters.ORDER_ON))
     added = positions if on else np.zeros_like(positions)
     book.write(text)
-    gap = both_orders(book, "order_sums", lambda order: embeddings.arrange(order, added, words))
+    gap = both_orders("order_sums", lambda order: embeddings.arrange(order, added, words))
     alike = bool(np.abs(positions[0] - positions[2]).max() < SAME)
     crane = words[0].astype(float)
     return {
@@ -93,7 +93,7 @@ def sums(book: Book, text: str) -> dict[str, Any]:
     }
 
 
-def both_orders(book: Book, key: str, read: Callable[[Sequence[int]], ArrayLike]) -> float:
+def both_orders(key: str, read: Callable[[Sequence[int]], ArrayLike]) -> float:
     """Draw the words of E3, (3, 2), as ``read`` in either order; return the largest difference."""
     orders = (0, 1, 2), (2, 1, 0)
     first, second = made = [read(order) for order in orders]
@@ -102,7 +102,7 @@ def both_orders(book: Book, key: str, read: Callable[[Sequence[int]], ArrayLike]
         vectors(title, x, embeddings.WORDS, PLANE, TOKENS)
         for title, x in zip(titles, made, strict=True)
     ]
-    picture(book, key, panels, height=240)
+    picture(key, panels, height=240)
     return largest_gap(first, second)
 
 
@@ -254,7 +254,7 @@ def merge_steps(book: Book) -> dict[str, Any]:
             + (", before each other pair that stands here." if merge.others else ".")
         )
     states = [word.start, *(merge.pieces for merge in word.merges)]
-    play(book, frames.merging_pieces(states, captions), parameters.MERGE_STEP, of_run=True)
+    play(frames.merging_pieces(states, captions), parameters.MERGE_STEP, of_run=True)
     whole = [word.pieces[0].strip() for word in words if len(word.pieces) == 1]
     long = any(len(piece) >= _LONG and piece.isalpha() for piece in whole)
     return {
