@@ -93,7 +93,7 @@ http://:{port} {{
 	}}
 	@health path /healthz /readyz
 	handle @health {{
-		reverse_proxy 127.0.0.1:{health}
+		reverse_proxy {health}
 	}}
 	# For their owner, on a port of its own; and what no page asks for.
 	@closed path */_stcore/metrics */_stcore/agent/*
@@ -137,7 +137,7 @@ def configuration(
     host: str,
     port: int,
     workers: Sequence[int],
-    health: int,
+    health: tuple[str, int],
     secret: str,
     *,
     frames: Sequence[str] = (),
@@ -145,11 +145,13 @@ def configuration(
 ) -> str:
     """Caddy's configuration: requests to ``host`` and ``port`` go to one of the ``workers``.
 
-    ``workers`` and ``health`` are ports of this machine. Cookies are signed with ``secret``.
+    ``workers`` are ports of this machine, and ``health`` is an address of it. Cookies are signed
+    with ``secret``.
     ``frames`` are other sites whose pages may embed these, such as "https://course.example.org".
     ``proxies`` are those before this one, addresses or ranges, whose forwarded client addresses
     are trusted; anyone else's are replaced by their own address.
     """
+    at, health_port = health
     policy = POLICY | {"frame-ancestors": " ".join(["'self'", *frames])}
     # In another site's page a browser sends a cookie back only with these attributes.
     flags = "Secure; SameSite=None; Partitioned" if frames else "Secure; SameSite=Lax"
@@ -157,7 +159,7 @@ def configuration(
         host=host,
         port=port,
         workers=" ".join(f"127.0.0.1:{worker}" for worker in workers),
-        health=health,
+        health=f"[{at}]:{health_port}" if ":" in at else f"{at}:{health_port}",
         cookie=COOKIE,
         secret=secret,
         policy="; ".join(f"{name} {value}" for name, value in policy.items()),

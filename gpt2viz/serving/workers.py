@@ -67,7 +67,7 @@ def serve(server: ServerSettings, tell: Callable[[str], None]) -> None:
         server.host,
         server.port,
         ports,
-        server.health[1],
+        server.health,
         secrets.token_hex(16),
         frames=server.frames,
         proxies=settings.proxies(),

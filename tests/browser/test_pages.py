@@ -110,7 +110,8 @@ def behind(server: str) -> Iterator[str]:
         return
     (port,) = free_ports(1)
     worker = urlsplit(server).port or 0
-    written = proxy.configuration("127.0.0.1", port, [worker], worker, "secret", frames=[COURSE])
+    here = ("127.0.0.1", worker)
+    written = proxy.configuration("127.0.0.1", port, [worker], here, "secret", frames=[COURSE])
     command = [program, "run", "--config", "-", "--adapter", "caddyfile"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
         assert process.stdin

@@ -141,7 +141,7 @@ def handlers(part: object) -> Iterator[dict[str, object]]:
 
 
 def test_the_proxy_keeps_a_visitor_with_one_worker(caddy: str, tmp_path: Path) -> None:
-    given = ("127.0.0.1", 8501, [7001, 7002], 8502, "5ec4e7")
+    given = ("127.0.0.1", 8501, [7001, 7002], ("10.0.0.5", 8502), "5ec4e7")
     assert "trusted_proxies" not in proxy.configuration(*given)
     written = proxy.configuration(*given, proxies=["10.0.0.0/8", "192.0.2.1"])
     assert f"lb_policy cookie {proxy.COOKIE} 5ec4e7\n" in written
@@ -149,7 +149,7 @@ def test_the_proxy_keeps_a_visitor_with_one_worker(caddy: str, tmp_path: Path) -
     assert message["admin"] == {"disabled": True}
     proxies = [one for one in handlers(message) if one["handler"] == "reverse_proxy"]
     health, pages = sorted(proxies, key=lambda one: len(one["upstreams"]))  # type: ignore[arg-type]
-    assert health["upstreams"] == [{"dial": "127.0.0.1:8502"}]
+    assert health["upstreams"] == [{"dial": "10.0.0.5:8502"}]
     assert pages["trusted_proxies"] == ["10.0.0.0/8", "192.0.2.1"]
     assert pages["upstreams"] == [{"dial": "127.0.0.1:7001"}, {"dial": "127.0.0.1:7002"}]
     policy = pages["load_balancing"]["selection_policy"]  # type: ignore[index]
@@ -161,7 +161,7 @@ def test_the_proxy_keeps_a_visitor_with_one_worker(caddy: str, tmp_path: Path) -
 def test_the_proxy_logs_no_address_when_something_goes_wrong(
     caddy: str, tmp_path: Path, nobody: int
 ) -> None:
-    written = proxy.configuration("127.0.0.1", nobody, [nobody + 1], nobody + 2, "5ec4e7")
+    written = proxy.configuration("127.0.0.1", nobody, [nobody + 1], ("::1", nobody), "5ec4e7")
     (tmp_path / "Caddyfile").write_text(written.replace("duration 10s", "duration 0s"))
     command = [caddy, "run", "--adapter", "caddyfile", "--config", str(tmp_path / "Caddyfile")]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
