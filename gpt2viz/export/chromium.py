@@ -59,7 +59,8 @@ def run_page(html: str) -> str:
         with TemporaryDirectory() as folder:
             page = Path(folder, "page.html")
             page.write_text(html, encoding="utf-8")
-            alone = ["--no-sandbox"] if os.geteuid() == 0 else []  # it refuses a sandbox as root
+            root = hasattr(os, "geteuid") and os.geteuid() == 0  # it refuses a sandbox as root
+            alone = ["--no-sandbox"] if root else []
             profile = f"--user-data-dir={folder}/profile"
             answer = _answer([program, *_FLAGS, *alone, profile, "--dump-dom", page.as_uri()])
     finally:
@@ -78,7 +79,9 @@ def _answer(command: list[str]) -> str:
         try:
             return process.communicate(timeout=LIMIT)[0].decode()
         except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
+            if hasattr(os, "killpg"):  # not on Windows
+                os.killpg(process.pid, signal.SIGKILL)
+            process.kill()
             raise ExportError(
                 f"Chromium has not drawn the picture within {LIMIT} seconds and was stopped. Try "
                 "again; a picture as .html needs no Chromium."

@@ -7,7 +7,7 @@ import json
 from dataclasses import asdict
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -65,9 +65,7 @@ def save_trace(trace: Trace, path: str | Path) -> Path:
     for another ending, and if the file can't be written.
     """
     path = Path(path)
-    kind = path.suffix.removeprefix(".").lower()
-    if kind not in TRACE_KINDS:
-        raise ExportError(f"{path.name}: a trace is saved as .npz or .safetensors.")
+    kind = cast("TraceKind", path.suffix.removeprefix(".").lower())
     files.save(path, trace_bytes(trace, kind))
     return path
 
@@ -77,8 +75,10 @@ def trace_bytes(trace: Trace, kind: TraceKind) -> bytes:
 
     ``arrays`` lists its arrays. The run's description is in the metadata: in safetensors the
     header's, each value as text, in npz a text array ``about`` with the same as one JSON object.
-    Nothing in either file can run code.
+    Nothing in either file can run code. Raises ``ExportError`` for another kind.
     """
+    if kind not in TRACE_KINDS:
+        raise ExportError(f"A trace is saved as .npz or .safetensors, not as {kind!r:.40}.")
     numbers, about = arrays(trace), metadata(trace)
     if kind == "safetensors":
         return _sort_metadata(save(numbers, about))
@@ -144,13 +144,10 @@ def metadata(trace: Trace) -> dict[str, str]:
 def save_table(table: pd.DataFrame, path: str | Path, about: About | None = None) -> Path:
     """Write a table to ``path``, in the format of its ending: ``.csv`` or ``.parquet``.
 
-    See ``table_bytes``. Raises ``ExportError`` for another ending, and if the file can't be
-    written.
+    See ``table_bytes``. Raises ``ExportError`` as that does, and if the file can't be written.
     """
     path = Path(path)
-    kind = path.suffix.removeprefix(".").lower()
-    if kind not in TABLE_KINDS:
-        raise ExportError(f"{path.name}: a table is saved as .csv or .parquet.")
+    kind = cast("TableKind", path.suffix.removeprefix(".").lower())
     files.save(path, table_bytes(table, kind, about))
     return path
 
@@ -162,8 +159,11 @@ def table_bytes(table: pd.DataFrame, kind: TableKind, about: About | None = None
     ``gpt2viz``. CSV has no metadata: its first row has it in one more column, ``about``.
     A *text* in a CSV that begins with a sign of ``FORMULA`` gets an apostrophe before it, so
     that no spreadsheet runs it, and ``about`` says in how many cells. Numbers don't change.
-    UTF-8, with the byte-order mark by which Excel recognizes it.
+    UTF-8, with the byte-order mark by which Excel recognizes it. Raises ``ExportError`` for another
+    kind, and for an index with the name of a column.
     """
+    if kind not in TABLE_KINDS:
+        raise ExportError(f"A table is saved as .csv or .parquet, not as {kind!r:.40}.")
     check_installed(kind)
     flat = _flat(table)
     if kind == "parquet":
@@ -200,12 +200,16 @@ def picture_of(figure: Picture | Figure) -> Picture:
 
 
 def _flat(table: pd.DataFrame) -> pd.DataFrame:
-    """The table with its index as a column, unless that only counts the rows."""
+    """The table with its index as columns, unless that only counts the rows."""
     import pandas as pd
 
     if isinstance(table.index, pd.RangeIndex) and table.index.name is None:
         return table.copy()
-    return table.reset_index(names=table.index.name or "row")
+    names = [name or f"row{level or ''}" for level, name in enumerate(table.index.names)]
+    try:
+        return table.reset_index(names=names)
+    except ValueError as error:
+        raise ExportError(f"The index and the columns need different names ({error}).") from None
 
 
 def _escape_formulas(table: pd.DataFrame) -> tuple[pd.DataFrame, int]:

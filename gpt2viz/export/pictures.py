@@ -10,9 +10,8 @@ from __future__ import annotations
 import json
 import re
 from importlib.util import find_spec
-from math import ceil
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from gpt2viz import __version__, files
 from gpt2viz.errors import ExportError
@@ -33,8 +32,8 @@ DPI, PLOTLY_DPI = 300, 96
 
 _INCHES = {"cm": 1 / 2.54, "mm": 1 / 25.4, "in": 1.0, "pt": 1 / 72, "px": 1 / PLOTLY_DPI}
 _LENGTH = re.compile(rf"\s*(\d+(?:\.\d*)?|\.\d+)\s*({'|'.join(_INCHES)})\s*")
-#: The largest width, a metre, and the smallest of charts.
-_WIDEST, _NARROWEST = 3780, 160
+#: Pixels: the largest width, a metre, and the smallest width and height of charts.
+_WIDEST, _NARROWEST, _LOWEST = 3780, 160, 120
 
 
 def save_figure(
@@ -51,17 +50,15 @@ def save_figure(
     ``ExportError`` for another ending, and as ``figure_bytes`` does.
     """
     path = Path(path)
-    kind = path.suffix.removeprefix(".").lower()
-    if kind == "html":
+    kind = cast("PictureKind", path.suffix.removeprefix(".").lower())
+    if path.suffix.lower() == ".html":
         check_installed(kind)
         from gpt2viz.export.page import page_html
 
         title = about.title if about else "gpt2viz"
         files.save(path, page_html([(title, figure)], about).encode())
-    elif kind in PICTURE_KINDS:
-        files.save(path, figure_bytes(figure, kind, about, width=width, height=height))
     else:
-        raise ExportError(f"{path.name}: a picture is saved as .svg, .pdf, .png or .html.")
+        files.save(path, figure_bytes(figure, kind, about, width=width, height=height))
     return path
 
 
@@ -80,10 +77,12 @@ def figure_bytes(
     height follows, unless ``height`` sets the total in pixels. A PNG has 300
     pixels to the inch. Every kind carries ``about`` in its metadata too, and is byte for byte the
     same when it is made again with the same programs. A figure of ours that was changed since is
-    drawn by Plotly, with its changes. Raises ``ExportError`` for a width without room, and if
-    Chromium is needed and missing or fails, or doesn't answer within a minute;
+    drawn by Plotly, with its changes. Raises ``ExportError`` for another kind, a width or height
+    without room, and if Chromium is needed and missing or fails, or doesn't answer within a minute;
     ``MissingExtraError`` without Typst or, for a figure that gpt2viz didn't draw, kaleido.
     """
+    if kind not in PICTURE_KINDS:
+        raise ExportError(f"A picture is saved as .svg, .pdf, .png or a page, not as {kind!r:.40}.")
     sheet = _draw_sheet(figure, about, None if width is None else pixels(width), height)
     if kind == "svg":
         return sheet.svg(svg_heads(about)).encode()
@@ -121,7 +120,7 @@ def pixels(length: float | str) -> int:
         raise ExportError(f"{length!r} isn't a width: write 8.5cm, 85mm, 3.35in, 241pt or 321px.")
     size = float(parts[1]) * _INCHES[parts[2]] * PLOTLY_DPI if parts else float(length)
     if not 1 <= size <= _WIDEST:
-        raise ExportError(f"A picture can't be {length} wide: at most a metre.")
+        raise ExportError(f"A picture is from a pixel to a metre wide, not {length}.")
     return round(size)
 
 
@@ -156,17 +155,13 @@ def _draw_sheet(
         raise ExportError(f"Curves and bars need a picture at least {least:.1f} cm wide.")
     sheet = svg.Sheet(wide, LIGHT, min(1.0, max(wide / own, svg.MIN_FONT_SIZE / svg.FONT_SIZE)))
     size = sheet.size(svg.FONT_SIZE)
-    texts = about.caption if about else ()
-    lines = [line for text in texts for line in svg.wrap(text, wide - 16, size)]
-    under = 2 * svg.LINE * size + svg.LINE * size * len(lines)
+    caption = about.caption if about else ()
+    under = svg.LINE * size * (2 + len(svg.caption_lines(caption, wide, size)))
     room = None if height is None else (height - under) / sheet.ratio
     parts = _charts(picture, round(wide / sheet.ratio), room) if picture else None
     for part, tall in parts or [_foreign(figure, round(wide / sheet.ratio), room)]:
         sheet.insert(part, tall)
-    for line in lines:
-        sheet.height += svg.LINE * size
-        sheet.text(8, sheet.height, line, size)
-    sheet.height = height or ceil(sheet.height + svg.LINE * size)
+    sheet.end(caption, height, svg.LINE * size)
     return sheet
 
 
@@ -185,7 +180,7 @@ def _charts(picture: Picture, width: int, height: float | None) -> list[tuple[st
         matrix = svg.draw(picture.tokens, width=width)
         parts = [(matrix.svg(), matrix.height)]
     if height is not None:
-        figure["layout"]["height"] = height - sum(tall for _, tall in parts)
+        figure["layout"]["height"] = max(_LOWEST, height - sum(tall for _, tall in parts))
     data = {"figures": [figure], "width": width}
     sent = json.dumps(data | {"ink": LIGHT.ink, "grid": LIGHT.grid}).replace("<", "\\u003c")
     script = files.scripts({"draw": "chart_svg"}, f"draw(document, {sent})")
@@ -199,7 +194,7 @@ def _foreign(figure: go.Figure, width: int, height: float | None) -> tuple[str, 
     with require("Another program's figure as a file", "export"):
         import kaleido
 
-    tall = height or figure.layout.height or 450
+    tall = figure.layout.height or 450 if height is None else max(_LOWEST, height)
     options = {"format": "svg", "width": width, "height": tall}
     # MathJax would come from the network; labels are never LaTeX.
     program = {"path": require_browser(), "mathjax": False, "timeout": LIMIT}

@@ -77,20 +77,18 @@ def draw(
     Sizes are in pixels. Its ``own`` width and height are the most that it takes; a picture that
     needs less is smaller. On another ``width`` letters shrink, but never below ``MIN_FONT_SIZE``,
     and the matrices get the room that names and colour bar leave. ``height`` is that of the whole
-    sheet. Raises ``ExportError`` for a width without room.
+    sheet. Raises ``ExportError`` for a width or height without room.
     """
     picture = as_heatmaps(picture) if isinstance(picture, HeadMaps) else picture
     most, tall = own or (WIDTH, picture.height if isinstance(picture, Heatmaps) else 0)
     wide = width or most
     sheet = Sheet(wide, colors, min(1.0, max(wide / most, MIN_FONT_SIZE / FONT_SIZE)))
     size = sheet.size(FONT_SIZE)
-    room = None if height is None else height - len(_lines(caption, wide, size)) * LINE * size - 20
+    under = 20 + LINE * size * len(caption_lines(caption, wide, size))
+    room = None if height is None else height - under
     draw_on(sheet, picture, room or (tall if width is None else None))
     sheet.height = max(room or 0, sheet.height) + 4 * bool(caption)
-    for line in _lines(caption, sheet.width, size):
-        sheet.height += LINE * size
-        sheet.text(_MARGIN, sheet.height, line, size)
-    sheet.height = height or ceil(sheet.height + _MARGIN)
+    sheet.end(caption, height, _MARGIN)
     return sheet
 
 
@@ -109,7 +107,8 @@ def draw_on(sheet: Sheet, picture: Drawable, most: float | None = None) -> None:
         _still(sheet, picture)
 
 
-def _lines(paragraphs: Iterable[str], width: float, size: float) -> list[str]:
+def caption_lines(paragraphs: Iterable[str], width: float, size: float) -> list[str]:
+    """Wrap paragraphs into the lines of a caption."""
     return [line for text in paragraphs for line in wrap(text, width - 2 * _MARGIN, size)]
 
 
@@ -197,6 +196,20 @@ class Sheet:
         turn = f"translate(0 {_n(self.height)}) scale({_n(self.ratio)})"
         self.parts.append(f'<g transform="{turn}">{drawing}</g>')
         self.height += height * self.ratio
+
+    def end(self, caption: Iterable[str], height: int | None, under: float) -> None:
+        """Write a caption, and end the sheet ``under`` pixels below it, or at a ``height``.
+
+        Raises ``ExportError`` where that is too small for all of it.
+        """
+        size = self.size(FONT_SIZE)
+        for line in caption_lines(caption, self.width, size):
+            self.height += LINE * size
+            self.text(_MARGIN, self.height, line, size)
+        least = ceil(self.height + under)
+        if height is not None and height < self.height:
+            raise ExportError(f"This picture is at least {least} pixels tall, not {height}.")
+        self.height = least if height is None else height
 
     def svg(self, *heads: str) -> str:
         """The file's text, with the elements ``heads`` first."""

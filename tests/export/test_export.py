@@ -231,13 +231,11 @@ def test_names_are_safe_on_every_system(model: str, text: str, what: str) -> Non
 @pytest.mark.parametrize("ending", ["docx", "", "txt"])
 def test_another_ending_is_refused(trace: gpt2viz.Trace, ending: str, tmp_path: Path) -> None:
     path = tmp_path / f"x.{ending}"
-    for save, thing in (
-        (export.save_trace, trace),
-        (export.save_table, pd.DataFrame()),
-        (export.save_figure, heatmaps([stage_panel(trace, "abcde", "q", 0, 0, "Q")], LIGHT)),
-    ):
-        with pytest.raises(gpt2viz.ExportError, match=r"is saved as \."):
-            save(thing, path)
+    things = {"trace": trace, "table": pd.DataFrame(), "figure": trace.heatmap(0, 0)}
+    for what, thing in things.items():
+        for name, to in ((f"save_{what}", path), (f"{what}_bytes", ending)):
+            with pytest.raises(gpt2viz.ExportError, match=rf"is saved as \..*, not as '{ending}'"):
+                getattr(export, name)(thing, to)
     assert not path.exists()
 
 
@@ -255,8 +253,9 @@ def test_what_is_missing_for_a_picture_is_said_and_nothing_else(
     pdf = export.save_figure(trace.heatmap(1, 0), tmp_path / "x.pdf")
     assert pdf.read_bytes().startswith(b"%PDF-")
     assert b'width="321"' in export.figure_bytes(trace.heatmap(0, 0), "svg", ABOUT, width="8.5cm")
-    with pytest.raises(gpt2viz.ExportError, match=r"at least \d\.\d cm wide"):
-        export.figure_bytes(trace.heatmap(0, 0), "svg", ABOUT, width="2.5cm")
+    for width, height in (("2.5cm", None), (None, -5), (None, 0), (None, 150)):
+        with pytest.raises(gpt2viz.ExportError, match=r"at least [\d.]+ (cm wide|pixels tall)"):
+            figure_bytes(trace.heatmap(0, 0), "svg", ABOUT, width=width, height=height)
     monkeypatch.delenv("CHROMIUM")
     monkeypatch.delenv("BROWSER_PATH", raising=False)
     (tmp_path / "google-chrome").touch(mode=0o755)
@@ -330,15 +329,19 @@ def test_a_wide_table_is_saved_without_a_word_of_pandas() -> None:
     assert saved.iloc[0, 0] == "'=a"
     assert "1 cell begins with ' so" in saved["about"][0]
     two = rows(export.table_bytes(pd.DataFrame({"token": ["=1+1", "@a", "b"]}), "csv", ABOUT))
+    deep = pd.MultiIndex.from_tuples([("a", 2)], names=["x", None])
+    assert rows(export.table_bytes(pd.DataFrame({"n": [1]}, deep), "csv"))[0] == ["x", "row1", "n"]
+    with pytest.raises(gpt2viz.ExportError, match="index and the columns need different names"):
+        export.table_bytes(pd.DataFrame({"row": [1]}, ["a"]), "csv")
     assert two[1][1].endswith("2 cells begin with ' so that no spreadsheet runs it")
 
 
 def test_a_length_in_pixels_and_what_is_none(subtests: pytest.Subtests) -> None:
     lengths: list[str | float] = ["8.5cm", "85 mm", "3in", "241pt", "321px", 321.4]
     assert [*map(export.pixels, lengths)] == [321, 321, 288, 321, 321, 321]
-    for length in ("8.5", "wide", "", "-3cm", "1e3cm", "200cm", 0, float("nan")):
-        with subtests.test(length=length), pytest.raises(gpt2viz.ExportError, match=r"width|wide"):
-            export.pixels(length)
+    for wrong in ("8.5", "wide", "", "-3cm", "1e3cm", "200cm", "0.1px", 0, float("nan")):
+        with subtests.test(wrong=wrong), pytest.raises(gpt2viz.ExportError, match=r"isn't|pixel"):
+            export.pixels(wrong)
 
 
 @pytest.mark.skipif(chromium.browser() is None, reason="needs Chromium")
@@ -347,8 +350,9 @@ def test_bars_on_another_width_keep_their_numbers() -> None:
     assert 'width="321"' in drawn
     assert {"1.00 %", "2.00 %"} <= set(re.findall("<text [^>]*>([^<]*)</text>", drawn))
     assert 'height="300"' in figure_bytes(BARS, "svg", ABOUT, width=321, height=300).decode()
-    with pytest.raises(gpt2viz.ExportError, match=r"at least \d\.\d cm wide"):
-        figure_bytes(BARS, "svg", ABOUT, width="2.5cm")
+    for width, height in (("2.5cm", None), (None, 5)):
+        with pytest.raises(gpt2viz.ExportError, match=r"at least [\d.]+ (cm wide|pixels tall)"):
+            figure_bytes(BARS, "svg", ABOUT, width=width, height=height)
 
 
 @pytest.mark.skipif(chromium.browser() is None, reason="needs Chromium")
