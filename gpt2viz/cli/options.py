@@ -16,7 +16,7 @@ import click
 
 import gpt2viz
 from gpt2viz import settings
-from gpt2viz.errors import EditError, ExportError, TextError
+from gpt2viz.errors import EditError, ExportError, SurveyError, TextError
 from gpt2viz.export import pixels
 from gpt2viz.export.numbers import check_installed
 from gpt2viz.labels import escape_controls, sentence
@@ -85,7 +85,7 @@ _mean_over = click.option(
     metavar="FILE",
     type=click.Path(exists=True, path_type=Path),
     help="Texts, one per line: mean: in --edits uses a head's mean over them, position by "
-    "position, instead of its mean over TEXT.",
+    "position, instead of its mean over an English text of ours.",
 )
 _changing = (_mean_over, _patch_from, _edits)
 
@@ -192,7 +192,11 @@ def read_means(
         return None
     from gpt2viz.survey.documents import documents  # pyarrow takes a while
 
-    return gpt2viz.mean_reference(loaded, map(encode, documents(file)))
+    try:
+        return gpt2viz.mean_reference(loaded, map(encode, documents(file)))
+    except SurveyError as error:
+        why = str(error).partition("; --corpus")[0]  # which reads stdin, and this doesn't
+        raise click.BadParameter(why, param_hint="--mean-over") from None
 
 
 def load_and_encode(

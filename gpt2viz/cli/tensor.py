@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gpt2viz import GPT2VizError, Trace, export, files
+from gpt2viz import Trace, export, files
 from gpt2viz.cli.options import nonfinite_as_none
 from gpt2viz.export import (
     PICTURE_KINDS,
@@ -98,18 +98,8 @@ class Tensor:
 def choose(run: Trace, key: str, layer: int, head: int) -> Tensor:
     """Choose a stage of a run; layer and head are dropped if it has none.
 
-    Raises ``GPT2VizError`` for a layer or head that the model doesn't have.
+    Raises ``PlaceError`` for a layer or head that the model doesn't have.
     """
-    check_head(run, layer, head)
+    run.stage("q", layer, head)
     stage = run.graph[key]
     return Tensor(run, key, layer if stage.per_layer else None, head if stage.of_head else None)
-
-
-def check_head(run: Trace, layer: int, head: int) -> None:
-    """Raise ``GPT2VizError`` for a layer or head that the model doesn't have."""
-    n_layer, n_head = run.config.n_layer, run.config.n_head
-    if layer >= n_layer or head >= n_head:
-        raise GPT2VizError(
-            f"{run.model_name} has layers 0 to {n_layer - 1}, each with heads 0 to {n_head - 1}; "
-            f"there is no layer {layer}, head {head}"
-        )

@@ -9,9 +9,8 @@ from typing import Any
 import click
 
 import gpt2viz
-from gpt2viz import GPT2VizError, Reason, export
+from gpt2viz import Reason, export
 from gpt2viz.cli import options
-from gpt2viz.cli.tensor import check_head
 from gpt2viz.export import PICTURE_KINDS, TABLE_KINDS, about
 from gpt2viz.labels import escape_controls
 from gpt2viz.pictures.explanation import pair_rows, reason_map
@@ -81,13 +80,9 @@ def _reason(
     query: int | None,
     key: int | None,
 ) -> Reason:
-    check_head(trace, layer, head)
     query = len(trace.tokens) - 1 if query is None else query
-    try:
-        row = gpt2viz.explain_row(model, trace, layer, head, query)
-        return gpt2viz.reason(row, int(row.keys[row.weights.argmax()]) if key is None else key)
-    except IndexError as error:  # a token that isn't there, or is hidden from the query
-        raise GPT2VizError(str(error)) from None
+    row = gpt2viz.explain_row(model, trace, layer, head, query)
+    return gpt2viz.reason(row, int(row.keys[row.weights.argmax()]) if key is None else key)
 
 
 def _document(case: Reason, raw: bool) -> dict[str, Any]:

@@ -175,7 +175,7 @@ class Trace:
         check_layer(stage, layer, self.config.n_layer)
         heads = self.config.n_head if stage.of_head else 0
         if head is not None and not (isinstance(head, SupportsIndex) and 0 <= head < heads):
-            raise PlaceError(f"stage {key!r} has no head {head}")
+            raise PlaceError(f"stage {key!r} has no head {head}: it has {heads} of them")
         if layer is None or (key, layer) in self.captured:
             whole = self.captured[key, layer]
             if head is not None:

@@ -225,12 +225,8 @@ def test_a_long_text_is_shortened_and_says_so(run: Run) -> None:
 
 def test_what_cannot_be_done(run: Run, subtests: pytest.Subtests) -> None:
     cases: list[tuple[tuple[str, ...], int, str]] = [
-        (
-            (TEXT, "--layer", "4"),
-            1,
-            f"layers 0 to 3, each with heads 0 to {N_HEAD - 1}; there is no layer 4",
-        ),
-        ((TEXT, "--head", str(N_HEAD)), 1, f"there is no layer 0, head {N_HEAD}"),
+        ((TEXT, "--layer", "4"), 1, "no layer 4: this model has layers 0 to 3"),
+        ((TEXT, "--head", str(N_HEAD)), 1, f"has no head {N_HEAD}: it has {N_HEAD} of them"),
         (("",), 1, "text"),
         (("fish " * 300,), 1, "this model reads at most 256 at once"),
         ((TEXT, "--model", "nowhere"), 1, "no model and no folder 'nowhere'; there are: stories"),
@@ -243,12 +239,13 @@ def test_what_cannot_be_done(run: Run, subtests: pytest.Subtests) -> None:
         ((TEXT, "--edits", "on:1.1"), 2, "There is no edit 'on' here"),
         ((TEXT, "--stage", "soul"), 2, "'soul' is not one of"),
         ((TEXT, "--layer", "-1"), 2, "-1"),
+        ((TEXT, "--mean-over", "/dev/null"), 2, "--mean-over: /dev/null isn't an ordinary file ("),
         ((TEXT, "-s", "final_norm", "-l", "2"), 2, "final_norm belongs to no layer"),
         ((TEXT, "-s", "residual_out", "-H", "3"), 2, "residual_out belongs to no head"),
         ((TEXT, "--width", "8.5cm"), 2, "--width is for pictures: name one with --out"),
         ((TEXT, "--width", "8.5cm", "--out", "w.csv"), 2, "--width is for pictures"),
         ((TEXT, "--width", "wide", "--out", "w.svg"), 2, "'wide' isn't a width: write 8.5cm"),
-        ((TEXT, "--width", "0cm", "--out", "w.svg"), 2, "can't be 0cm wide"),
+        ((TEXT, "--width", "0cm", "--out", "w.svg"), 2, "metre wide, not 0cm"),
         ((), 2, "Missing argument 'TEXT'. (see gpt2viz trace --help)"),
     ]
     for arguments, code, message in cases:

@@ -74,7 +74,7 @@ def test_its_files_have_the_table_and_its_sums(run: Run) -> None:
     [
         (("--query", "10"), 1, "no token 10: this text has tokens 0 to 9"),
         (("--query", "3", "--key", "4"), 1, "query 3 doesn't see key 4"),
-        (("--layer", "4"), 1, "there is no layer 4, head 0"),
+        (("--layer", "4"), 1, "no layer 4: this model has"),
         (("--key", "-1"), 2, "-1"),
         (("--out", "w.npz"), 2, "w.npz must end with one of .svg"),
     ],
