@@ -148,7 +148,7 @@ class LivePage:
         """The heads that look hardest from each token; of almost equal ones either."""
         keys, most = zip(*map(strongest_links, weights), strict=True)
         links, n_head = TopAttention(np.stack(keys), np.stack(most)), self.model.config.n_head
-        both = zip(answer["links"], links.strongest_of_each(), strict=True)
+        both = zip(answer["links"], links.strongest_of_each, strict=True)
         for query, (made, exact) in enumerate(both):
             for (head, key, weight), look in zip(made, exact, strict=True):
                 own = weights[head // n_head][head % n_head, query, key]

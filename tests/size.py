@@ -29,9 +29,9 @@ SUFFIXES = (".py", ".js", ".css")
 
 #: What each may weigh now, and the aim.
 AT_MOST = {
-    "product lines": (61_615, 44_000),
-    "of them app/": (24_999, 17_500),
-    "lines of tests and benchmarks": (49_990, 37_000),
+    "product lines": (61_628, 44_000),
+    "of them app/": (25_007, 17_500),
+    "lines of tests and benchmarks": (50_042, 37_000),
     "modules": (300, 300),
     "private names of Streamlit": (2, 3),
     "selectors of Streamlit's in theme.css": (5, 10),

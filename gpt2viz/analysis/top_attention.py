@@ -7,6 +7,7 @@ distinguish them.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -48,6 +49,7 @@ class TopAttention:
         """
         return self._links(slice(query, query + 1), most)[0]
 
+    @cached_property
     def strongest_of_each(self) -> list[list[Link]]:
         """The five strongest heads from every token, in the order of the tokens."""
         return self._links(slice(None), 5)

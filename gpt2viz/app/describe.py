@@ -16,7 +16,7 @@ _LEAST = np.float32(0.05)
 #: The sentences for numbers other than weights, by the panel's name, a key of
 #: ``measures.MEASURES``.
 _SENTENCES = {"rest": "head.attends_past_first", "norms": "head.takes_vectors"}
-#: The sentences that the browser fills in itself: ``does`` in scripts/head_picture.js.
+#: The sentences that the browser fills in itself: ``describeHead`` in scripts/head_picture.js.
 IN_BROWSER = {
     "attends": template("head.attends"),
     "first": template("head.attends_only_to_first"),
@@ -39,13 +39,12 @@ def describe_head(
     noun = "token" if shown.rows.positions is None else "word"
     row = None if query is None else shown.rows.row_at(query)
     if row is None:
-        strongest = _strongest_links(shown.values)
-        row = int(strongest.argmax())
-        if strongest[row] == 0:
-            alone = len(strongest) == 1
-            return sentence(
-                "head.attends_to_itself" if alone else "head.attends_only_to_first", noun=noun
-            )
+        row = strongest_query(shown.values)
+    if row is None:
+        alone = len(shown.values) == 1
+        return sentence(
+            "head.attends_to_itself" if alone else "head.attends_only_to_first", noun=noun
+        )
     name = _token_name(shown.rows, row)
     if np.isnan(shown.values[row]).any():
         return sentence("head.not_numbers", query=name)
@@ -58,13 +57,13 @@ def describe_head(
     return sentence(_SENTENCES.get(shown.name, "head.attends"), query=name, keys=keys, noun=noun)
 
 
-def _strongest_links(values: np.ndarray) -> np.ndarray:
-    """Return each row's largest number (T,) at a key other than itself and the first, 0 if none."""
+def strongest_query(values: np.ndarray) -> int | None:
+    """Return the row of the largest number at a key other than itself and the first, if any."""
     others = values.copy()
     others[:, 0] = 0
     np.fill_diagonal(others, 0)
-    strongest: np.ndarray = others.max(axis=1)
-    return strongest
+    strongest = others.max(axis=1)
+    return int(strongest.argmax()) if strongest.any() else None
 
 
 def _strongest_keys(panel: Panel, row: int) -> str:

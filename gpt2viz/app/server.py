@@ -37,9 +37,9 @@ from gpt2viz.app import compat, metrics, render_queue
 from gpt2viz.app.pages import ADDED, PAGES
 from gpt2viz.errors import CheckpointError
 
-#: Most files kept for one visitor: one for each uploader on a page, and one being uploaded.
+#: Maximum number of files kept per visitor: one per uploader on a page, and one being uploaded.
 FILES = 4
-#: Most bytes of files kept for all visitors together.
+#: Maximum size of the files kept for all visitors together, in bytes.
 BYTES = 64 * 10**6
 #: Most open connections per client, a network address; a class of sixty may share one.
 CONNECTIONS_VARIABLE = "GPT2VIZ_MAX_CONNECTIONS"

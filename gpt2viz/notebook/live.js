@@ -46,7 +46,7 @@ function attentionOf({ about, run: { layers }, names, causal, chosen, token }) {
     masked[n] ? MASKED : Number.isNaN(weight) ? NAN : Math.round((SHADES - 1) * weight)))
   const starts = cut.slice(0, -1), ends = starts.map((start) => names[start])
   const map = { ...attention.map, rows: ends, columns: ends, tokens: names, keys: names, starts,
-    links: strongestLinks(layers, T) }
+    links: strongestLinks(layers, T), positions: [...names.keys()] }
   const masked = bits(Array.from({ length: T * T }, (_, n) => hidden(n)))
   return { ...attention, map, chosen, token, queries: names, keys: names,
     cells: Uint8Array.from(cells), hidden: causal && { whole: masked, blocks: masked },
@@ -60,7 +60,8 @@ function picture(view, header) {
   const { run, names, causal, query, key, hs } = view, T = names.length, [layer, head] = at(view)
   const made = run.layers[layer].heads[head], parts = header.panels.map(({ name }) => made[name])
   const grids = header.panels.map(({ grid }, n) => {
-    const shared = header.grids[grid], pairs = parts[n].length === T * T && shared.wide === "key"
+    const shared = header.grids[grid]
+    const pairs = parts[n].length === T * T && shared.columnTitle === "key"
     const row = header.panels[n].name === "k" || header.panels[n].name === "v" ? key : query
     const columns = pairs ? names : Array.from({ length: hs }, (_, i) => `${i}`)
     return { ...shared, rows: names, columns, rowEnds: shared.rowEnds.length ? names : [],

@@ -330,7 +330,7 @@ def _map(data: Given, facts: _Facts, read: _Layers) -> dict[str, Any]:
     only = " (at another token that isn't the first)" if same else ""
     links = read.links and [
         [(at.layer * n_head + at.head, at.key, f"{at.weight:.{digits}f}") for at in of_token]
-        for of_token in read.links.strongest_of_each()
+        for of_token in read.links.strongest_of_each
     ]
     return {
         "rows": query.part(starts, None).plain_names(),
@@ -339,8 +339,10 @@ def _map(data: Given, facts: _Facts, read: _Layers) -> dict[str, Any]:
         "heads": n_head,
         "tokens": query.plain_names(),
         "keys": key.plain_names(),
+        "positions": list(range(len(data.queries))),
         "starts": starts,
         "links": links,
+        "lead": ", to others than the first: " if same else ": ",
         "none": ": none, only at itself and at the first token" if same else ": none",
         "arrows": [],
         "next": "",

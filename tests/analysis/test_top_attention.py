@@ -61,7 +61,7 @@ def test_every_head_and_token(tiny: gpt2viz.Model, n_tokens: int, causal: bool, 
         expected.sort(key=lambda look: (-look.weight, look.layer, look.head))
         assert result.strongest(query) == expected[:5]
         assert result.strongest(query, most=99) == expected
-        assert result.strongest_of_each()[query] == expected[:5]
+        assert result.strongest_of_each[query] == expected[:5]
         if causal and query < 2:
             assert expected == [], "these can see only themselves and the first"
 

@@ -100,7 +100,7 @@ def test_what_is_chosen_moves_nothing_and_what_opens_is_seen(walk: Visit) -> Non
 
 def test_the_scores_of_a_head_stand_in_a_row_alike(walk: Visit) -> None:
     page = walk("head", text=" ".join(["unbelievable fishermen"] * 20))
-    boxes = page.locator(".st-key-pairs .tiles").evaluate_all(
+    boxes = page.locator(".st-key-score_pairs .tiles").evaluate_all(
         """views => views.slice(0, 3).map(view => {
           const { y, w } = view.look.boxes[0]
           return [view.getBoundingClientRect().top + y, w]

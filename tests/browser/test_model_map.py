@@ -109,7 +109,10 @@ def open_by_keys(page: Page) -> None:
     for key in ("ArrowDown", "ArrowDown", "ArrowRight", "ArrowDown", "PageUp"):
         page.keyboard.press(key)
     assert view.locator(".tip").inner_text() == "Layer 2 · Head 1\nfrom 3 ·fish"
-    assert listed(page).startswith("Strongest from 3 ·fish")
+    page.keyboard.press("Tab")
+    expect(view.locator(".links button").first).to_be_focused()
+    page.keyboard.press("Shift+Tab")
+    assert listed(page).startswith("Strongest from 3 ·fish, to others than the first: ")
     act(page, lambda: page.keyboard.press("Enter"))
     assert {"layer=2", "head=1", "query=3"} <= set(page.url.split("?")[1].split("&"))
     picture(page, "heads").focus()
@@ -117,6 +120,23 @@ def open_by_keys(page: Page) -> None:
     page.wait_for_url("**/head?*")
     assert "layer=2" in page.url
     assert "head=1" in page.url
+
+
+def test_words_and_their_tokens_light_each_other_and_without_the_mask_the_server_answers(
+    walk: Visit,
+) -> None:
+    page = walk("", text="A kingfisher ate fish", words="true")
+    page.mouse.move(*picture(page, "heads").evaluate(PLACE, [13, 3, 3]))
+    sentence = page.locator(".words")
+    wait_until(page, lambda: sentence.evaluate("view => view.at?.query") == 6)
+    sentence.get_by_role("radio").nth(3).hover()
+    wait_until(page, lambda: all(1 in rows and 3 not in rows for rows in lit(page)))
+    page = walk("", causal="false")
+    picture(page, "heads").focus()
+    page.keyboard.press("PageDown")
+    act(page, lambda: page.keyboard.press("Enter"))
+    assert "query=0" in page.url
+    assert "undefined" not in page.locator(".st-key-head_large .description").inner_text()
 
 
 def test_a_chosen_token_stays_lit_and_a_link_of_the_list_is_chosen(walk: Visit) -> None:
@@ -135,3 +155,22 @@ def test_a_chosen_token_stays_lit_and_a_link_of_the_list_is_chosen(walk: Visit) 
     act(page, first.click)
     assert f"layer={layer}" in page.url
     assert f"head={head}" in page.url
+
+
+# Whether an element leaves a key that is held with Alt to the browser.
+_LEAVES = """(element, key) => element.dispatchEvent(
+  new KeyboardEvent("keydown", { key, altKey: true, bubbles: true, cancelable: true }))"""
+
+
+def test_shortcuts_are_left_to_the_browser(walk: Visit) -> None:
+    """Alt and an arrow go back and forward."""
+    radios = (".switch [role=radio]", ".chips [role=radio]")
+    for path, query, parts in (
+        ("", {}, (".map", ".tiles", *radios)),
+        ("", {"picture": "lines"}, (".rows button",)),
+        ("textbook", {"chapter": "whole"}, (".listings button",)),
+    ):
+        page = walk(path, **query)
+        for part in parts:
+            for key in ("ArrowLeft", "ArrowRight", "ArrowUp", "ArrowDown"):
+                assert page.locator(part).first.evaluate(_LEAVES, key), (part, key)

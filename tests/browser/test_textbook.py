@@ -49,6 +49,9 @@ def test_edited_numbers_are_followed_and_stand_in_the_link(walk: Visit) -> None:
         animal.press("Enter")
         expect(page.get_by_text("A number from −100 to 100.")).to_be_visible()
         assert "crane_q" not in page.url
+    for key in ("Escape", "Tab"):
+        animal.press(key)
+    expect(page.get_by_text("A number from −100 to 100.")).to_have_count(0)
     animal.fill("0,5")
     animal.press("Enter")
     page.wait_for_function("location.search.includes('crane_q=0.5%2C0.7')")

@@ -92,6 +92,16 @@ def test_the_next_word_says_what_it_comes_from_and_opens_that_cell(walk: Visit) 
     assert {"layer": "1", "head": "2", "query": "9", "key": "3"}.items() <= chosen.items()
 
 
+def test_a_part_of_a_long_text_is_set_apart_from_the_next_words_and_these_are_explained(
+    walk: Visit,
+) -> None:
+    text = "the cat sat on the mat and " * 19 + "the cat sat on"
+    for first, gap in ((128, ""), (0, "… ")):
+        page = walk("", text=text, **{"from": first})
+        expect(words(page).locator(".route")).to_contain_text("on (136)")
+        expect(words(page).locator(".next")).to_have_attribute("data-gap", gap)
+
+
 def test_a_head_is_switched_off_and_on_where_it_is_and_all_is_enlarged(walk: Visit) -> None:
     page = open_words(walk)
     before = words(page).locator(".next button").first.inner_text()

@@ -3,7 +3,7 @@ import { test } from "node:test"
 
 import {
   apart, arrow, describeMove, fine, followed, mixed, point, positionOf, reach, snapped, ticks,
-  within,
+  clamped,
 } from "../../gpt2viz/app/scripts/arrows.js"
 
 test("a plane shows all its points, and more of its lower left where one lies there", () => {
@@ -30,7 +30,7 @@ test("a pointer chooses round numbers, and none that the tables don't take", () 
   assert.deepEqual([1.5, 7, 10, 150].map((high) => fine({ high })), [.05, .05, .5, 5])
   assert.deepEqual(snapped([.7312, -.01], .05), [.75, 0])
   assert.ok(Object.is(snapped([0, -.01], .05)[1], 0)) // not −0
-  assert.deepEqual(within([.1 + .2, -100.5], 100), [.3, -100])
+  assert.deepEqual(clamped([.1 + .2, -100.5], 100), [.3, -100])
 })
 
 test("an axis has a few round numbers", () => {

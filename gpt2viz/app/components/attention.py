@@ -93,9 +93,10 @@ def _header(picture: Thumbnails, links: TopAttention) -> dict[str, Any]:
     n_head = picture.tiles.shape[1]
     return map_header(picture) | {
         "script": "model_map",
-        "links": [_link_triples(token_links, n_head) for token_links in links.strongest_of_each()],
+        "links": [_link_triples(token_links, n_head) for token_links in links.strongest_of_each],
         "arrows": [_ends(arrow, n_head) for arrow in picture.arrows],
         "hint": _PATH_HINT if picture.arrows else _HINT,
+        "lead": ", to others than the first: ",
         "none": ": none, only at itself and at the first token",
     }
 
@@ -117,6 +118,7 @@ def map_header(picture: Thumbnails) -> dict[str, Any]:
         "chosen": layer * n_head + head,
         "token": -1 if row is None else row,
         "tokens": tokens.plain_names(),
+        "positions": list(map(tokens.position, range(len(picture.labels)))),
         "starts": picture.starts,
         **quantized_colors(colors.unit, colors),
     }

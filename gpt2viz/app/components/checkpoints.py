@@ -25,7 +25,7 @@ from gpt2viz.pictures.palette import DASHES
 from gpt2viz.pictures.picture import Curves, Heatmaps
 
 #: Weights are sent as 16-bit numbers; this one stands for NaN.
-_MOST = 65_535
+_NAN_CODE = 65_535
 #: The height of the map and of the large matrices, in pixels.
 _TALL = 252
 _MAP_ALT = "Every head. Arrow keys go from head to head, Enter chooses."
@@ -133,8 +133,8 @@ def _points(
 
 def _pack(tiles: Array) -> str:
     """Pack weights in [0, 1] as base64 of little-endian 16-bit numbers, NaN as the largest."""
-    whole = np.round(np.nan_to_num(tiles, nan=1.0) * (_MOST - 1))
-    return b64encode(np.where(np.isnan(tiles), _MOST, whole).astype("<u2").tobytes()).decode()
+    whole = np.round(np.nan_to_num(tiles, nan=1.0) * (_NAN_CODE - 1))
+    return b64encode(np.where(np.isnan(tiles), _NAN_CODE, whole).astype("<u2").tobytes()).decode()
 
 
 def _number(value: float) -> float | None:
@@ -156,4 +156,4 @@ def _lines(picture: Curves, steps: Sequence[int]) -> dict[str, Any]:
                 "values": [None if v is None else _number(v) for v in values],
             }
         )
-    return {"lines": lines, "highest": picture.highest, "unit": picture.y_title}
+    return {"lines": lines, "highest": picture.highest}

@@ -13,6 +13,7 @@ import streamlit as st
 
 from gpt2viz.app import address, parameters
 from gpt2viz.app.components import mount
+from gpt2viz.app.describe import strongest_query
 from gpt2viz.app.view import View
 from gpt2viz.arrays import largest
 from gpt2viz.labels import bidi_isolate, pluralize, sentence
@@ -72,7 +73,8 @@ def draw_words(
     Returns the layer, head and key to open on *Head*, if the user opened some.
     """
     (layer, head), trace = at, view.trace
-    weights = [] if numbers else np.nan_to_num(trace.stage("weights", layer)[0, head])
+    weights = np.nan_to_num(trace.stage("weights", layer)[0, head])
+    rows = weights[:0] if numbers else weights[shown.start : shown.stop]
     clicked = mount(
         {
             "script": "words",
@@ -82,7 +84,8 @@ def draw_words(
             "head": head,
             "n_head": trace.config.n_head,
             "numbers": numbers,
-            "arcs": [[(n, float(row[n])) for n in largest(row, _MOST).tolist()] for row in weights],
+            "arcs": [[(n, float(row[n])) for n in largest(row, _MOST).tolist()] for row in rows],
+            "strongest": strongest_query(weights),
             "next": coming,
             "before": before,
         },

@@ -55,31 +55,23 @@ def mode(which: Page, without: Collection[str] = ()) -> str:
 def layer(view: View, among: int | None = None, opening: Opening | None = None) -> int:
     """Pick a layer: 0 is the first after the embeddings; ``among`` replaces the model's number."""
     layers = range(view.model.config.n_layer if among is None else among)
-    chosen: int = st.segmented_control(
-        "Layer",
-        required=True,
-        wrap=True,
-        help=prose.tip(
-            "Layers run one after another, each building on the previous one; 0 is the first."
-        ),
-        **_layers(opening or opening_head(view), layers, view.model.config.n_head),
-    )
-    return chosen
+    tip = "Layers run one after another, each building on the previous one; 0 is the first."
+    opening = opening or opening_head(view)
+    return _number("Layer", tip, _layers(opening, layers, view.model.config.n_head))
 
 
 def head(view: View, among: int | None = None, opening: Opening | None = None) -> int:
     """Pick one of the layer's heads; ``among`` replaces the model's number of heads."""
     heads = range(view.model.config.n_head if among is None else among)
-    chosen: int = st.segmented_control(
-        "Head",
-        required=True,
-        wrap=True,
-        help=prose.tip(
-            "Each layer has several heads, and each decides for itself how much every token looks "
-            "at every other."
-        ),
-        **_heads(opening or opening_head(view), heads),
+    tip = (
+        "Each layer has several heads, and each decides for itself how much every token looks at "
+        "every other."
     )
+    return _number("Head", tip, _heads(opening or opening_head(view), heads))
+
+
+def _number(name: str, tip: str, given: Mapping[str, Any]) -> int:
+    chosen: int = st.segmented_control(name, required=True, wrap=True, help=prose.tip(tip), **given)
     return chosen
 
 

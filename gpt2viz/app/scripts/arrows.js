@@ -2,7 +2,7 @@
 // can be moved, and dependent ones move along. `data.arrows` are the query, then the keys. Every
 // message carries all points and a count; a response to an older count isn't drawn.
 
-import { fixed, make, makeSvg } from "./make.js"
+import { fixed, isShortcut, make, makeSvg } from "./make.js"
 
 export const html = '<div class="arrows" role="group"></div>'
 
@@ -26,7 +26,7 @@ export function reach(points) {
 export const fine = ({ high }) => 10 ** Math.floor(Math.log10(high)) / 20
 
 // A point clamped to the allowed range.
-export const within = (point, largest) =>
+export const clamped = (point, largest) =>
   point.map((x) => plain(Math.min(Math.max(x, -largest), largest)))
 
 export const snapped = (point, by) => point.map((x) => plain(Math.round(x / by) * by))
@@ -263,7 +263,7 @@ function drag(view, handle, n) {
   }
   handle.onpointermove = (event) => {
     if (!handle.hasPointerCapture(event.pointerId)) return
-    move(view, n, within(snapped(under(event), fine(view.range[plane])), view.data.largest))
+    move(view, n, clamped(snapped(under(event), fine(view.range[plane])), view.data.largest))
   }
   handle.onpointerup = handle.onpointercancel = () => {
     if (!view.range) return
@@ -276,10 +276,10 @@ const planeOf = ({ data }, n) => role(data, n) === "value" ? "mix" : "look"
 
 function walk(view, event, n) {
   const by = MOVES[event.key]
-  if (!by || event.ctrlKey || event.altKey || event.metaKey) return
+  if (!by || isShortcut(event)) return
   event.preventDefault()
   const far = fine(ranges(view.now)[planeOf(view, n)]), from = points(view.now)[n]
-  move(view, n, within(from.map((x, m) => x + by[m] * far), view.data.largest))
+  move(view, n, clamped(from.map((x, m) => x + by[m] * far), view.data.largest))
   clearTimeout(view.timer)
   view.timer = setTimeout(send, REST, view, n)
 }

@@ -340,9 +340,9 @@ function drawLegend(view, named) {
 
 function draw(view) {
   const { svg, figure, off } = view, { layout, data } = figure, named = namedOf(figure)
-  if (!view.clientWidth) return
+  const width = view.wide = view.clientWidth
+  if (!width) return
   drawLegend(view, named)
-  const width = view.clientWidth
   const { plots, height, top, pairs } = layOut(figure, width, named.length > 0)
   svg.replaceChildren()
   svg.setAttribute("width", width)
@@ -400,7 +400,7 @@ function listen(view) {
     const point = under(event)
     if (view.p.chooses && Array.isArray(point?.data)) view.send("picked", point.data[0])
   }
-  new ResizeObserver(() => draw(view)).observe(view)
+  new ResizeObserver(() => view.clientWidth !== view.wide && draw(view)).observe(view)
 }
 
 export default function show({ data: p, parentElement, setTriggerValue }) {

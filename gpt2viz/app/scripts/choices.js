@@ -1,7 +1,7 @@
 // Choices about a sentence: a token among its chips, matrices or lines, and the part that is shown.
 // If the page's scripts can draw the result, no request goes to the server.
 
-import { make } from "./make.js"
+import { isShortcut, make } from "./make.js"
 import { formatPart, parsePart, partInWords } from "./matrices.js"
 import { choose, current, sender, takePart } from "./state.js"
 
@@ -79,7 +79,7 @@ function chooseToken(view, value) {
 function walkChips(view, event) {
   const chips = [...view.children], from = chips.indexOf(focused(view))
   const to = nextChip(chips.length, from, event.key)
-  if (from < 0 || to === undefined || event.altKey || event.ctrlKey || event.metaKey) return
+  if (from < 0 || to === undefined || isShortcut(event)) return
   event.preventDefault()
   chips[to].focus()
 }
@@ -148,7 +148,7 @@ function press(view, name) {
 
 function walkSwitch(view, event) {
   const name = nextChoice([...view.children].map(({ value }) => value), view.chosen, event.key)
-  if (!name) return
+  if (!name || isShortcut(event)) return
   event.preventDefault()
   choosePicture(view, name)
   view.querySelector(`[value=${view.chosen}]`).focus()

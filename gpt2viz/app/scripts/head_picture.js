@@ -191,7 +191,7 @@ export default function ({ data, parentElement, setTriggerValue }) {
   view.find = (name) => view.querySelector(`.${name}`)
   takePart(view, {
     offers: (changes) => "zoom" in changes ? offersPart(view.p, changes)
-      : offers(view.p, changes, chosen(view.p), weightsOf(view.p.head.numbers)) || undefined,
+      : offers(view.p, changes, chosen(view.p), weightsOf(view.p.head.numbers)),
     changed: () => draw(view),
   })
   draw(view)

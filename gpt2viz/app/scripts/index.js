@@ -18,13 +18,13 @@ function styled() {
 }
 
 // The scripts of most pages, their imports and the style are loaded at once, not one round trip
-// after another.
+// after another. Errors are ignored here: `load` imports again and reports them.
 const EARLY = [
   "page", "choices", "state", "make", "matrix", "lines", "tiles", "head_picture", "model_map",
   "words", "lens",
 ]
-for (const name of EARLY) import(`./${name}.js`).catch(() => {}) // errors are left to `load`,
-if (globalThis.CSSStyleSheet) styled().catch(() => {}) // which imports again
+for (const name of EARLY) import(`./${name}.js`).catch(() => {})
+if (globalThis.CSSStyleSheet) styled().catch(() => {})
 
 // Load a drawing function: a script's default, or one of several: "choices.tokens".
 async function load(name) {

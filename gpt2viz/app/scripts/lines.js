@@ -1,7 +1,7 @@
 // Lines: tokens on both sides, lines between them, numbers on demand. A source is a head: its
 // lines' queries `q`, keys `k` and weights `v`. A side is "q" or "k".
 
-import { make, makeSvg } from "./make.js"
+import { isShortcut, make, makeSvg } from "./make.js"
 
 export const html = `
 <div class="view" role="group">
@@ -197,7 +197,7 @@ function button(view, side, n) {
 
 function walk({ data, buttons }, event, side, n) {
   const next = step(data, side, n, event.key)
-  if (!next) return
+  if (!next || isShortcut(event)) return
   event.preventDefault()
   const [to, index] = next
   buttons[to].forEach((part, m) => { part.tabIndex = m === index ? 0 : -1 })

@@ -1,7 +1,7 @@
 // Two listings side by side. One statement of the first is chosen, of a line or a few; the lines
 // `beside` it are highlighted in the second. A click there chooses the line that it is beside.
 
-import { make } from "./make.js"
+import { isShortcut, make } from "./make.js"
 
 export const html = '<div class="listings"></div>'
 
@@ -42,7 +42,7 @@ function list(root, title, lines, to, go) {
     button.onclick = () => go(button.line)
     button.onkeydown = (event) => {
       const next = walk(event.key, buttons.indexOf(button), buttons.length)
-      if (next === undefined) return
+      if (next === undefined || isShortcut(event)) return
       event.preventDefault()
       buttons[next].focus()
     }

@@ -18,3 +18,6 @@ export function makeSvg(tag, attributes, into = null) {
 
 /** A number with n decimals, and no −0. */
 export const fixed = (x, n) => (Number(x.toFixed(n)) + 0).toFixed(n).replace("-", "−")
+
+/** Whether a key is held with others, as in a shortcut of the browser. */
+export const isShortcut = ({ altKey, ctrlKey, metaKey }) => altKey || ctrlKey || metaKey

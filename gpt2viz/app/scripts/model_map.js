@@ -1,7 +1,7 @@
 // The map of all heads: a token's row is highlighted in every head, a click chooses a head.
 
 import { setLens } from "./lens.js"
-import { make } from "./make.js"
+import { isShortcut, make } from "./make.js"
 import {
   eventPoint, imageOf, line, paletteOf, penOf, pixels, rgb, showTip, within, zoomOf,
 } from "./matrix.js"
@@ -253,6 +253,7 @@ function list(view) {
   const { p, links } = view, token = lit(view)
   links.hidden = !p.links && !p.hint
   if (token < 0 || !p.links) return links.replaceChildren(p.hint)
+  const focused = [...links.querySelectorAll("button")].indexOf(links.getRootNode().activeElement)
   const buttons = p.links[token].map(([head, key, weight]) => {
     const button = make("button")
     make("b", button, headName(p, head))
@@ -263,14 +264,16 @@ function list(view) {
     return button
   })
   links.replaceChildren("Strongest from ", make("b", null, p.tokens[token]),
-    buttons.length ? ": " : p.none, ...buttons)
+    buttons.length ? p.lead : p.none, ...buttons)
+  buttons[focused]?.focus()
 }
 
 // Highlight the head and token that are pointed at or reached by keys; −1 for none.
 function pointAt(view, head, token) {
   if (view.head === head && view.token === token) return
   lightUp(view, head, token)
-  point({ query: token < 0 ? null : token, ...head < 0 ? {} : layerAndHead(view.p, head) }, view)
+  const at = head < 0 ? {} : layerAndHead(view.p, head)
+  point({ query: view.p.positions[token] ?? null, ...at }, view)
 }
 
 function lightUp(view, head, token) {
@@ -315,7 +318,7 @@ function chosenNow({ p, drawn }) {
 function walk(view, event) {
   const { p } = view, head = view.head < 0 ? p.chosen : view.head
   if (event.target !== view && !MOVES[event.key]) return
-  if (event.ctrlKey || event.altKey || event.metaKey) return
+  if (isShortcut(event)) return
   if (event.key === "Escape") pointAt(view, -1, -1)
   else if (event.key === "Enter" || event.key === " ") chooseHead(view, head, view.token)
   else if (event.key === "o") view.send("open", headName(p, head))
@@ -344,7 +347,8 @@ function listen(view) {
     else if (target) chooseHead(view, target.head)
   }
   view.onkeydown = (event) => walk(view, event)
-  view.onblur = () => pointAt(view, -1, -1)
+  view.addEventListener("focusout", ({ target, relatedTarget }) =>
+    view.contains(relatedTarget ?? (target === view ? null : target)) || pointAt(view, -1, -1))
   view.onfocus = () => view.matches(":focus-visible") && sendPending() // for its text alternative
   view.resize = () => sized(view)
   new ResizeObserver(() => view.clientWidth !== view.wide && sized(view)).observe(view)
@@ -385,7 +389,8 @@ export default function ({ data, parentElement, setTriggerValue }) {
     Object.assign(view.p, chosenNow(view))
     list(view)
     sized(view)
-  }, pointed: ({ query }) => lightUp(view, -1, query ?? -1) })
+  }, pointed: ({ query }) =>
+    lightUp(view, -1, query === null ? -1 : rowOf(view.p.positions, query)) })
   const style = getComputedStyle(view)
   view.background = style.getPropertyValue("--st-background-color") || "#ffffff"
   view.accent = style.getPropertyValue("--st-primary-color") || "#3550c8"

@@ -46,11 +46,10 @@ function mark(root, fields, largest) {
 
 function listen(root, fields, { columns, largest }, send) {
   const commit = (field) => {
-    if (field.value === field.shown) return
     const number = read(field.value, largest)
     field.setAttribute("aria-invalid", String(Number.isNaN(number)))
     mark(root, fields, largest)
-    if (Number.isNaN(number)) return
+    if (Number.isNaN(number) || field.value === field.shown) return
     field.number = number
     field.shown = field.value = String(number)
     root.sent += 1

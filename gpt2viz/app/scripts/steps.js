@@ -32,7 +32,7 @@ export const html = `
 </div>
 `
 
-const MOST = 65535, LINE = 16, REST = 250
+const NAN_CODE = 65535, LINE = 16, REST = 250
 const FILM = 6000  // ms from the first point to the last
 const DASHES = [[], [7, 4], [2, 3], [8, 3, 2, 3], [14, 5], [14, 4, 2, 4]]
 const BARS_TALL = 252, TALL = 186
@@ -43,7 +43,7 @@ export function read(text) {
   const view = new DataView(bytes.buffer)
   return Float32Array.from({ length: bytes.length / 2 }, (_, n) => {
     const whole = view.getUint16(2 * n, true)
-    return whole === MOST ? NaN : whole / (MOST - 1)
+    return whole === NAN_CODE ? NaN : whole / (NAN_CODE - 1)
   })
 }
 
@@ -110,13 +110,13 @@ function drawHeads(view, drawn) {
 }
 
 // The code of a cell without a colour.
-const NOTHING = 65535
+const NO_COLOR = 65535
 
 /** The codes of all heads' cells in the map; no colours without weights. */
 export function codes({ map, hidden }, tiles) {
   const { shades: { length: count }, rows } = map, size = rows.length ** 2
   return Uint16Array.from({ length: map.layers * map.heads * size }, (_, n) =>
-    tiles ? codeOf({ count }, tiles[n], cellState(tiles[n], hidden[n % size] === "1")) : NOTHING)
+    tiles ? codeOf({ count }, tiles[n], cellState(tiles[n], hidden[n % size] === "1")) : NO_COLOR)
 }
 
 // Draw the chosen head at this frame, and in the model itself; blended weights get no numbers.

@@ -1,7 +1,7 @@
 // Matrices on one canvas: values by pointer and keyboard, clicks on cells, and drags that select a
 // part.
 
-import { make } from "./make.js"
+import { isShortcut, make } from "./make.js"
 import {
   codeOf, cut, eventPoint, FONT, imageOf, line, paletteOf, penOf, pixels, shade, showTip,
   cellState, upwards, within,
@@ -361,6 +361,7 @@ export function step({ panels }, at, key) {
 }
 
 function walk(view, event) {
+  if (isShortcut(event)) return
   if (event.key === "Escape") pointAt(view, null)
   else if ((event.key === "Enter" || event.key === " ") && view.at) chooseCell(view, view.at, event)
   else if (MOVES[event.key]) pointAt(view, step(view.p, view.at, event.key), "Shift + Enter")

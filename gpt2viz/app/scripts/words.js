@@ -26,9 +26,9 @@ const LINE = 12
 const ROOM = 76
 
 // The keys of a query of the chosen head, with their weights.
-function linksOf({ arcs, n_head: n, n_tokens: size }, weights, { layer, head }, query) {
+function linksOf({ arcs, first = 0, n_head: n, n_tokens: size }, weights, { layer, head }, query) {
   const start = ((layer * n + head) * size + query) * size
-  return weights ? [...weights.subarray(start, start + size).entries()] : arcs[query] ?? []
+  return weights ? [...weights.subarray(start, start + size).entries()] : arcs[query - first] ?? []
 }
 
 /** The strongest keys of a query in the chosen head: [key, weight], the largest first. */
@@ -63,8 +63,10 @@ function shownNow(view) {
   if (next !== undefined) return { next }
   const numberOf = (name) => Number(at?.[name] ?? current(name, p[name]))
   const layer = numberOf("layer"), head = numberOf("head")
-  const links = (query) => linksOf(p, weightsOf(p.numbers), { layer, head }, query)
-  const query = at?.query ?? current("query", p.chosen) ?? strongestQuery(p.n_tokens, links)
+  const weights = weightsOf(p.numbers)
+  const links = (query) => linksOf(p, weights, { layer, head }, query)
+  const query = at?.query ?? current("query", p.chosen) ??
+    (weights ? strongestQuery(p.n_tokens, links) : p.strongest)
   return { layer, head, query: Number(query ?? p.n_tokens - 1) }
 }
 
@@ -91,7 +93,8 @@ export const fontSize = (labels, width) =>
 
 function draw(view, moves = false) {
   const { p, svg, chips, next } = view, shown = shownNow(view)
-  view.style.fontSize = `${fontSize(p.labels, view.clientWidth)}px`
+  view.wide = view.clientWidth
+  view.style.fontSize = `${fontSize(p.labels, view.wide)}px`
   const box = view.getBoundingClientRect()
   const words = [...chips.children], top = (element) => {
     const { left, width, top: y } = element.getBoundingClientRect()
@@ -106,6 +109,7 @@ function draw(view, moves = false) {
   for (const word of words) word.style.background = ""
   for (const word of next.querySelectorAll("button"))
     word.setAttribute("aria-pressed", word === from)
+  route(view, shown.next)
   if (!from) return
   // All are measured before any is drawn: otherwise the browser lays the page out for each.
   const start = top(from), arcs = ends(view, shown).toReversed()
@@ -117,7 +121,6 @@ function draw(view, moves = false) {
       opacity: faint * (.35 + .6 * share) }, svg)
     if (label && share >= .1) makeSvg("text", { x, y: y - 3 }, svg).textContent = label
   }
-  route(view, shown.next)
 }
 
 const LOGIT = "A logit is a word's score before softmax: one more makes the word 2.7 times as " +
@@ -182,12 +185,13 @@ function listen(view) {
   Object.assign(next, { onpointerover: answer, onpointerleave: away })
   next.addEventListener("focusin", answer)
   for (const part of [chips, next]) part.addEventListener("focusout", away)
-  new ResizeObserver(() => draw(view)).observe(view)
+  new ResizeObserver(() => view.clientWidth !== view.wide && draw(view)).observe(view)
 }
 
 function offerNext(view) {
   const { p, next } = view
   next.replaceChildren()
+  next.dataset.gap = p.first + p.labels.length < p.n_tokens ? "… " : ""
   for (const { label, percent } of p.before) make("s", next, `${bare(label)} ${percent}`)
   p.next.forEach(({ label, percent }, n) => {
     const word = button("", () => {

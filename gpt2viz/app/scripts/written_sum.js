@@ -3,41 +3,42 @@
 
 export const html = '<div class="sum"></div>'
 
-function make(tag, name, text, ...parts) {
+// An element of a class, "" for none, around texts and elements.
+function filled(tag, name, ...parts) {
   const element = document.createElement(tag)
   element.className = name
-  element.append(...text ? [text] : [], ...parts)
+  element.append(...parts)
   return element
 }
 
 const cell = ([color, text]) => {
-  const element = make("i", "", "")
+  const element = filled("i", "")
   element.style.background = color
   element.title = text
   return element
 }
 
-const row = (tag, cells, name) => make("tr", name, "", ...cells.map((text) => make(tag, "", text)))
+const row = (tag, cells, name) => filled("tr", name, ...cells.map((text) => filled(tag, "", text)))
 
 const DRAWN = {
   strip: ({ name, token, cells, ink }) => {
-    const label = make("span", "name", "", make("b", "", name), ...token ? [` ${token}`] : [])
+    const label = filled("span", "name", filled("b", "", name), ...token ? [` ${token}`] : [])
     label.firstChild.style.color = ink
     label.title = `${name} ${token}`.trim()
-    return make("div", "strip", "", label, make("span", "cells", "", ...cells.map(cell)))
+    return filled("div", "strip", label, filled("span", "cells", ...cells.map(cell)))
   },
-  arrow: ({ text }) => make("div", "arrow", text),
-  result: ({ name, value, model }) => make("div", "result", "", make("span", "name", name),
-    make("b", "", `= ${value}`), make("small", "", `the model: ${model}`)),
-  table: ({ columns, rows, chosen, bar }) => make("table", "", "", row("th", columns, ""),
+  arrow: ({ text }) => filled("div", "arrow", text),
+  result: ({ name, value, model }) => filled("div", "result", "", filled("span", "name", name),
+    filled("b", "", `= ${value}`), filled("small", "", `the model: ${model}`)),
+  table: ({ columns, rows, chosen, bar }) => filled("table", "", row("th", columns, ""),
     ...rows.map(([cells, share], n) => {
       const line = row("td", cells, n === chosen ? "chosen" : "")
-      const length = make("span", "bar", "")
+      const length = filled("span", "bar")
       Object.assign(length.style, { width: `${100 * share}%`, background: bar })
-      line.append(make("td", "share", "", length))
+      line.append(filled("td", "share", length))
       return line
     })),
-  note: ({ text }) => make("div", "note", text),
+  note: ({ text }) => filled("div", "note", text),
 }
 
 export default function ({ data, parentElement }) {

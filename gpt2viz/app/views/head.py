@@ -154,7 +154,7 @@ def _stages(view: View, part: Window, chosen: Step, as_lines: bool) -> list[str]
         for stage in sources:
             with st.container():
                 drawn.append(draw(stage, "↓", (True, stage == sources[-1]), None))
-    with st.container(key="pairs"):
+    with st.container(key="score_pairs"):
         row = st.columns(_equal_widths(view.labels, len(scores)), vertical_alignment="bottom")
         for stage, column in zip(scores, row, strict=True):
             with column:
