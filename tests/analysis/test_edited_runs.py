@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
+import torch
 from numpy.testing import assert_allclose, assert_array_equal
 
 import gpt2viz
@@ -542,10 +543,6 @@ class Pair(NamedTuple):
         return stream
 
 
-def bent(made: Any) -> Any:
-    return made.tanh()
-
-
 #: What others' edits act on, by name.
 BENT = {"bentq": "q", "bentk": "k", "bentoutput": "head_output"}
 
@@ -554,14 +551,15 @@ BENT = {"bentq": "q", "bentk": "k", "bentoutput": "head_output"}
 def pairs(model: gpt2viz.Model, edited: Callable[[str, bool], Edited]) -> Iterator[list[Pair]]:
     """All edits, those of others too, with the mask on or off in turn."""
     for name, stage in BENT.items():
-        gpt2viz.register_edit(EditKind(name, "is bent", bent, stage=stage))  # type: ignore[arg-type]
+        gpt2viz.register_edit(EditKind(name, "is bent", torch.tanh, stage=stage))  # type: ignore[arg-type]
     made = []
     for n, edits in enumerate(some(model, CASES | OWN)):
         causal = n % 2 == 0
         theirs = edited(edits, causal)
         given = {"answer": ANSWER, "causal": causal, "edits": gpt2viz.parse_edits(edits)}
         runs = [theirs.run(ids) for ids in (IDS, CORRUPTED)]
-        made.append(Pair(named(edits, causal), model, theirs, runs[0], runs[1], given))
+        if edits != "window:1":  # no token reads another one then, and both runs end alike
+            made.append(Pair(named(edits, causal), model, theirs, runs[0], runs[1], given))
     yield made
     for name in BENT:
         KINDS._known.pop(name)
