@@ -31,7 +31,7 @@ SUFFIXES = (".py", ".js", ".css")
 AT_MOST = {
     "product lines": (61_628, 44_000),
     "of them app/": (25_007, 17_500),
-    "lines of tests and benchmarks": (50_040, 37_000),
+    "lines of tests and benchmarks": (49_948, 37_000),
     "modules": (300, 300),
     "private names of Streamlit": (2, 3),
     "selectors of Streamlit's in theme.css": (5, 10),

@@ -20,7 +20,7 @@ from tests.app.cases import each
 from tests.app.pages import PAGES, WITHOUT, heatmaps, open_page, sent
 from tests.bundled import CRANE, bundled_model, ids_of, opening, weights
 from tests.notebook.test_show import decoded
-from tests.pictures.test_svg import SVG, images, shade, texts
+from tests.pictures.test_svg import SVG, colors, images, texts
 
 #: What can be chosen from in Save, by the list's key.
 LISTS = ("save_picture", "save_table", "save_run")
@@ -101,11 +101,7 @@ def marked(root: ElementTree.Element) -> list[str | None]:
 def hold_weights(root: ElementTree.Element, rows: np.ndarray) -> None:
     """The first image has the colours of these weights, but where they are masked."""
     drawn = images(root, rows.shape)[0]
-    ends = np.array([shade(color) for _, color in LIGHT.unit])
-    stops = [stop for stop, _ in LIGHT.unit]
-    for channel in range(3):
-        colors = np.interp(rows, stops, ends[:, channel])
-        assert_allclose(drawn[..., channel][rows > 0], colors[rows > 0], atol=0.6)
+    assert_allclose(drawn[..., :3][rows > 0], colors(rows, LIGHT.unit)[rows > 0], atol=0.6)
 
 
 @each("page", ["attention", "head"])

@@ -81,6 +81,7 @@ def agree(drawn: np.ndarray, expected: np.ndarray) -> None:
     ("page", "chosen"),
     [
         ("side_by_side", {}),
+        ("side_by_side?differs=head", {}),
         *(
             (page, {"query": "2", "zoom": "1,4,0,3"})
             for page in (*PAGES, "find?find=head", "textbook?chapter=heads")
@@ -170,16 +171,6 @@ def test_two_sentences_side_by_side(tmp_path: Path) -> None:
     ]
 
 
-@each("differs", ["head", "mask"])
-def test_both_sides_of_one_sentence(differs: str, tmp_path: Path) -> None:
-    chosen = {"layer2": "3", "head2": "4", "layer": "1", "head": "0"}
-    at = open_page("side_by_side", text=TEXT, differs=differs, **chosen)
-    run = weights(TEXT)
-    a, b = map(alone, drawn(at, tmp_path)["both_sides"])
-    agree(a, run[1][0])
-    agree(b, run[3][4] if differs == "head" else weights(TEXT, causal=False)[1][0])
-
-
 def test_layers_are_told_apart_by_their_names(tmp_path: Path) -> None:
     at = open_page("side_by_side", text=TEXT, layers="0,1,3", head="5")
     (together,) = drawn(at, tmp_path)["layers_chart"]
@@ -188,11 +179,6 @@ def test_layers_are_told_apart_by_their_names(tmp_path: Path) -> None:
         agree(result, weights(TEXT)[layer][5])
     assert len(set(together["colors"])) == 3
     assert not together["title"]
-
-
-def test_the_mean_of_heads_as_lines(tmp_path: Path) -> None:
-    at = open_page("side_by_side", text=TEXT, differs="head", whole="true", layer="1")
-    agree(alone(drawn(at, tmp_path)["both_sides"][0]), np.mean(weights(TEXT)[1], axis=0))
 
 
 def test_a_token_hidden_by_an_edit_is_no_line(tmp_path: Path) -> None:

@@ -28,6 +28,7 @@ from tests.app.pages import (
 )
 from tests.bundled import HEADS, HS, N_HEAD, C, bundled_model
 from tests.numpy_gpt2 import Tolerance, read, reference
+from tests.pictures.test_svg import colors, shade
 
 TEXT = "The animal didn't cross the street because it was too tired"
 TOLERANCE: Tolerance = {"rtol": 2e-4, "atol": 2e-4}  # the bundled model's scores reach hundreds
@@ -171,10 +172,8 @@ def test_the_strips_of_the_cell_are_the_models_vectors_and_its_row_is_summed_up(
             red, blue = int(color[1:3], 16), int(color[5:], 16)
             assert abs(value) < 0.1 or (blue > red) == (value > 0), name
     same = max(np.abs(v[key]).max(), np.abs(weights @ v).max())
-    stops, names = zip(*LIGHT.signed, strict=True)
-    shades = [int(c[1:3], 16) for c in names]
-    reds = np.interp(0.5 + weights[key] * v[key] / (2 * same), stops, shades)
-    assert_allclose([int(c[1:3], 16) for c, _ in strips["weight × v"]["cells"]], reds, atol=1)
+    expected = colors(0.5 + weights[key] * v[key] / (2 * same), LIGHT.signed)
+    assert_allclose([shade(color) for color, _ in strips["weight × v"]["cells"]], expected, atol=1)
 
     (table,) = (part for part in parts if part["kind"] == "table")
     *listed, others = table["rows"]

@@ -35,6 +35,7 @@ from tests.live_page import SENTENCES, LivePage
 from tests.llama_checkpoints import write_llama
 from tests.notebook.test_show import CASES, in_float32
 from tests.pictures.samples import one_of_every_kind
+from tests.pictures.test_svg import colors
 
 #: Of a small model, all that the bundled one hasn't.
 OTHER: dict[str, Any] = {
@@ -366,7 +367,7 @@ def test_attention_in_a_file_answers_to_the_pointer(
     offline.wait_for_function(_LARGE, arg=_head(1))
     starts = [n * 300 // 256 for n in range(256)]
     largest = np.maximum.reduceat(attention[0, 1], starts, axis=1)
-    np.testing.assert_allclose(offline.evaluate(_PAINTED), shades(largest), atol=2)
+    np.testing.assert_allclose(offline.evaluate(_PAINTED), colors(largest, LIGHT.unit), atol=2)
     # a cell under the pointer: its number, and what it stands for
     assert "of a block of up to 1 × 2. Drag" in offline.locator(".note").inner_text()
     _to_first_cell(offline)
@@ -382,7 +383,9 @@ def test_a_file_paints_what_was_given(offline: Page, tmp_path: Path) -> None:
         open_file(offline, view, tmp_path / "attention.html")
         chosen = divmod(view.about["chosen"], shape[1])
         painted, hidden = np.array(offline.evaluate(_PAINTED)), (weights == 0).all(axis=(0, 1))
-        np.testing.assert_allclose(painted[~hidden], shades(weights[chosen][~hidden]), atol=2)
+        np.testing.assert_allclose(
+            painted[~hidden], colors(weights[chosen][~hidden], LIGHT.unit), atol=2
+        )
         greys = [f"#{r:02x}{g:02x}{b:02x}" for r, g, b in painted[hidden]]
         assert set(greys) <= {LIGHT.masked, LIGHT.masked_other}
 
@@ -434,7 +437,7 @@ def over(picture: np.ndarray, row: np.ndarray) -> np.ndarray:
     size = [side // 4 for side in picture.shape[:2]]
     share = np.kron((row / row.max()).reshape(4, 4), np.ones(size))[..., None]
     part = 0.15 + 0.6 * share
-    return (1 - part) * picture + part * shades(share[..., 0])
+    return (1 - part) * picture + part * colors(share[..., 0], LIGHT.unit)
 
 
 def test_a_row_is_seen_over_the_picture_that_was_read(offline: Page, tmp_path: Path) -> None:
@@ -586,13 +589,6 @@ def _middle(page: Page | Frame, head: int) -> Any:
     )
 
 
-def shades(weights: np.ndarray) -> np.ndarray:
-    """The colours of weights on a light page, (…, 3)."""
-    stops, colors = zip(*LIGHT.unit, strict=True)
-    channels = [[int(color[n : n + 2], 16) for color in colors] for n in (1, 3, 5)]
-    return np.stack([np.interp(weights, stops, one) for one in channels], axis=-1)
-
-
 _BOX = "({ look: { boxes: [{ x, y, cw, ch }] } }) => [x, y, cw, ch]"
 _CORNER = """
 view => {
@@ -627,13 +623,11 @@ def test_a_figure_that_plotly_writes_offers_no_upload(
     assert not [title for title in titles if "hare" in title]
 
 
-@pytest.mark.parametrize("in_each", [True, False])
 def test_a_notebooks_figure_opens_without_a_network(
-    offline: Page, trace: gpt2viz.Trace, in_each: bool, tmp_path: Path
+    offline: Page, trace: gpt2viz.Trace, tmp_path: Path
 ) -> None:
-    html = _Offline(in_each).to_mimebundle(trace.heatmap(1, 0).to_dict())["text/html"]
-    if not in_each:
-        html += f"<script>{pio._html.get_plotlyjs()}</script>"  # VS Code shows the small one first
+    html = _Offline(in_each=False).to_mimebundle(trace.heatmap(1, 0).to_dict())["text/html"]
+    html += f"<script>{pio._html.get_plotlyjs()}</script>"  # VS Code shows the small one first
     (tmp_path / "x.html").write_text(f'<meta charset="utf-8">{html}', encoding="utf-8")
     offline.goto((tmp_path / "x.html").as_uri())
     offline.wait_for_function("document.querySelectorAll('.js-plotly-plot .heatmaplayer').length")

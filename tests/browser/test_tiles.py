@@ -16,6 +16,7 @@ from gpt2viz.pictures import canvas
 from gpt2viz.pictures.palette import LIGHT
 from gpt2viz.pictures.panel import Axis, Panel
 from gpt2viz.pictures.picture import Heatmaps
+from tests.pictures.test_svg import colors, shade
 
 _OPEN = """
 async ([css, html, code, message, width]) => {
@@ -80,17 +81,6 @@ def painted(page: Page) -> np.ndarray:
     return np.array(page.evaluate(_PAINTED), float)
 
 
-def rgb(color: str) -> list[int]:
-    return [int(color[n : n + 2], 16) for n in (1, 3, 5)]
-
-
-def colors(values: np.ndarray, scale: list[tuple[float, str]]) -> np.ndarray:
-    """Between two stops of a scale each channel is in proportion."""
-    stops = [stop for stop, _ in scale]
-    channels = zip(*(rgb(color) for _, color in scale), strict=True)
-    return np.stack([np.interp(values, stops, channel) for channel in channels], axis=-1)
-
-
 def test_colours_are_those_of_the_numbers(page: Page) -> None:
     values = np.random.default_rng(0).random((3, 8, 8), np.float32)
     show(page, panels(values), numbers=8, bar="attention weight", row=2)
@@ -106,8 +96,8 @@ def test_signed_numbers_and_those_without_a_colour(page: Page) -> None:
     high = np.abs(values[np.isfinite(values)]).max()
     expected = colors(np.nan_to_num(values[0]) / high / 2 + 0.5, LIGHT.signed)
     row, column = np.indices((6, 6))
-    expected[masked & ((row + column) % 2 == 0)] = rgb(LIGHT.masked)
-    expected[masked & ((row + column) % 2 == 1)] = rgb(LIGHT.masked_other)
-    expected[np.isnan(values[0])] = rgb(LIGHT.nan)
-    expected[np.isinf(values[0]) & ~masked] = rgb(LIGHT.infinite)
+    expected[masked & ((row + column) % 2 == 0)] = shade(LIGHT.masked)
+    expected[masked & ((row + column) % 2 == 1)] = shade(LIGHT.masked_other)
+    expected[np.isnan(values[0])] = shade(LIGHT.nan)
+    expected[np.isinf(values[0]) & ~masked] = shade(LIGHT.infinite)
     assert_allclose(painted(page)[0], expected, atol=2)

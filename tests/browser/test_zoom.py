@@ -73,31 +73,6 @@ def test_a_part_of_a_short_text_says_what_it_is_and_leads_back(walk: Callable[..
     expect(page.get_by_text("Only a part is shown")).to_be_hidden()
 
 
-def test_a_part_of_two_runs_is_the_same_part(walk: Callable[..., Page]) -> None:
-    page = walk("side_by_side", differs="mask", text=SHORT, layer=1, head=4)
-    shake(page, "both_sides", (6, 4))
-    assert "zoom" not in page.url
-    assert "query=6" in page.url
-    drag(page, "both_sides", (5.7, 3.7), (8.3, 6.3))
-    assert window(page) == [6, 9, 4, 7]
-    for key in ("mask", "both_sides", "difference"):
-        shown = drawn(page, key)
-        assert {np.shape(one["z"]) for one in shown} == {(3, 3)}
-        assert {one["part"][0] for one in shown} == {"queries 6 to 8, keys 4 to 6"}
-    model, part = bundled_model(), (slice(6, 9), slice(4, 7))
-    on, off = (
-        gpt2viz.trace(model, SHORT, causal=causal).stage("weights", 1, 4)[part]
-        for causal in (True, False)
-    )
-    assert_allclose(drawn(page, "both_sides")[1]["z"], off, rtol=1e-5)
-    assert_allclose(drawn(page, "difference")[0]["z"], off - on, rtol=1e-4, atol=1e-6)
-
-    drag(page, "both_sides", (-0.4, -0.4), (0.1, 0.1))  # only one cell
-    page.get_by_role("textbox", name="Sentence").fill(f"{SHORT} on")
-    act(page, lambda: page.keyboard.press("Enter"))
-    assert "zoom" not in page.url, "a part of one text is no part of the next"
-
-
 #: What is read, and the head that is shown of it.
 SHOWN: dict[str, Any] = {"text": SHORT, "layer": 1, "head": 4}
 

@@ -17,6 +17,7 @@ from gpt2viz.pictures import canvas
 from gpt2viz.pictures.palette import LIGHT
 from gpt2viz.pictures.panel import Axis, Panel
 from gpt2viz.pictures.picture import Heatmaps
+from tests.pictures.test_svg import colors
 
 HERE = Path(__file__).parent
 PACKAGE = HERE.parents[1] / "gpt2viz"
@@ -84,8 +85,5 @@ def test_a_message_arrives_bit_by_bit_and_in_its_colours(tmp_path: Path) -> None
     pixels = np.array(result["pixels"]).reshape(2, 5, 7, 4)
     shown = np.isfinite(values) & ~hidden
     high = np.abs(values[shown]).max()
-    stops, colors = zip(*LIGHT.signed, strict=True)
-    for channel in range(3):
-        of_stops = [int(color[2 * channel + 1 : 2 * channel + 3], 16) for color in colors]
-        expected = np.interp(values[shown] / high / 2 + 0.5, stops, of_stops)
-        assert_allclose(pixels[..., channel][shown], expected, atol=2)
+    expected = colors(values[shown] / high / 2 + 0.5, LIGHT.signed)
+    assert_allclose(pixels[..., :3][shown], expected, atol=2)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import io
 import re
+from collections.abc import Iterable
 from xml.etree import ElementTree
 
 import numpy as np
@@ -50,6 +51,13 @@ def shade(color: str) -> tuple[int, ...]:
     return tuple(bytes.fromhex(color[1:]))
 
 
+def colors(values: np.ndarray, scale: Iterable[tuple[float, str]]) -> np.ndarray:
+    """The colours of numbers on a scale, (…, 3): each channel in proportion between two stops."""
+    stops, names = zip(*scale, strict=True)
+    channels = zip(*map(shade, names), strict=True)
+    return np.stack([np.interp(values, stops, channel) for channel in channels], axis=-1)
+
+
 def panel(values: list[list[float]], masked: list[list[int]] | None = None) -> Panel:
     labels = [f"t{n}" for n in range(len(values))]
     hidden = None if masked is None else np.array(masked, bool)
@@ -82,12 +90,7 @@ def test_every_weight_is_painted_in_its_place() -> None:
     axes = Axis("token", list("abc")), Axis("dimension", list("0123456"))
     root = parse(svg.draw(Heatmaps("what", [Panel("", values, *axes)])))
     (drawn,) = images(root, (3, 7))
-    stops = [stop for stop, _ in LIGHT.unit]
-    for channel in range(3):
-        ends = [shade(color)[channel] for _, color in LIGHT.unit]
-        np.testing.assert_allclose(
-            drawn[..., channel], np.interp(values, stops, ends), atol=0.51, rtol=0
-        )
+    np.testing.assert_allclose(drawn[..., :3], colors(values, LIGHT.unit), atol=0.51, rtol=0)
     assert [name for name in texts(root) if len(name) == 1] == [*"abc", *"0123456"]
 
 

@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose
 
 from gpt2viz.textbook import after_gpt2, mlp, residual, rnn
 from gpt2viz.textbook.heads import ShapeError
-from tests.numpy_gpt2 import ACTIVATIONS, softmax
+from tests.numpy_gpt2 import softmax
 from tests.textbook.oracle import hidden, made
 
 
@@ -50,18 +50,6 @@ def test_rms_norm_step_by_step() -> None:
     assert_allclose(result.size, size, rtol=1e-6)
     assert_allclose(result.normed, x / size, rtol=1e-5)
     assert_allclose(result.output, x / size * gain, atol=1e-5)
-
-
-def test_a_gate_step_by_step() -> None:
-    """As a module: see ``test_modules``."""
-    x, gate, up, down = made(4), made(6, 4), made(6, 4) * 2, made(4, 6)
-    result = mlp.walk_swiglu(x, gate, up, down)
-    requested, opened = gate @ x, ACTIVATIONS["silu"](gate @ x)
-    assert_allclose(result.gate, requested, atol=1e-5)
-    assert_allclose(result.opened, opened, atol=1e-5)
-    assert_allclose(result.up, up @ x, atol=1e-5)
-    assert_allclose(result.passed, opened * (up @ x), atol=1e-5)
-    assert_allclose(result.output, down @ (opened * (up @ x)), atol=1e-5)
 
 
 def complex_pairs(x: np.ndarray) -> np.ndarray:
