@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[np.float32]
-#: True for some pairs of a query (row) and a key (column): (T, T).
+Numbers = NDArray[np.float64]
+#: True for some cells, such as pairs of a query (row) and a key (column): (T, T).
 Pairs = NDArray[np.bool_]
 
 

@@ -14,7 +14,6 @@ from typing import NamedTuple
 import numpy as np
 import torch
 import torch.nn.functional as F
-from numpy.typing import NDArray
 from torch import Tensor
 
 from gpt2viz.analysis.scores import DECLARED, SCORES, Read, Score, Scores, TokenIds, probe
@@ -73,7 +72,7 @@ def attention_weights(network: Transformer, ids: Tensor) -> list[Array]:
     return [made[name].float().cpu().numpy() for name in names]
 
 
-def token_losses(network: Transformer, ids: Tensor) -> NDArray[np.float32]:
+def token_losses(network: Transformer, ids: Tensor) -> Array:
     """−ln p of every token but the first, in nats: ids (B, T) -> (B, T − 1)."""
     with RUN_LOCK, torch.inference_mode():
         logits = network(ids[:, :-1])  # (B, T − 1, n_vocab)

@@ -9,10 +9,9 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gpt2viz.analysis.circuits import rotate
-from gpt2viz.arrays import Array
+from gpt2viz.arrays import Array, Numbers
 from gpt2viz.model.checkpoint import Model
 from gpt2viz.run.edits import head_scale_factors
 from gpt2viz.run.stages import StageName
@@ -52,9 +51,6 @@ def remap_steps(steps: Iterable[Step], to: Callable[[int], int | None]) -> tuple
     return tuple(result)
 
 
-Doubles = NDArray[np.float64]
-
-
 @dataclass(frozen=True, eq=False)
 class CellArithmetic:
     """The weight of query i on key j, step by step (Vaswani et al. 2017, equation 1).
@@ -70,21 +66,21 @@ class CellArithmetic:
     The ``model_…`` fields are what the model itself computed for the same quantity.
     """
 
-    unturned: tuple[Doubles, ...]
-    query: Doubles
-    key: Doubles
-    products: Doubles
+    unturned: tuple[Numbers, ...]
+    query: Numbers
+    key: Numbers
+    products: Numbers
     score: float
     divisor: float
     scaled: float
     masked: bool
-    row: Doubles
-    exponentials: Doubles
-    weights: Doubles
+    row: Numbers
+    exponentials: Numbers
+    weights: Numbers
     factor: float
-    value: Doubles
-    contribution: Doubles
-    output: Doubles
+    value: Numbers
+    contribution: Numbers
+    output: Numbers
     model_score: float
     model_scaled: float
     model_weight: float
@@ -143,7 +139,7 @@ def cell_arithmetic(trace: Trace, layer: int, head: int, i: int, j: int) -> Cell
     )
 
 
-def scores_at(model: Model, trace: Trace, cell: Step, distances: Sequence[int]) -> Doubles:
+def scores_at(model: Model, trace: Trace, cell: Step, distances: Sequence[int]) -> Numbers:
     """The scaled scores of a cell if its query stood at each distance behind its key: (n,).
 
     Queries and keys as they are before positions turn them, turned to each of n ``distances``: the
@@ -154,5 +150,5 @@ def scores_at(model: Model, trace: Trace, cell: Step, distances: Sequence[int]) 
     q = trace.stage("q_unrotated", layer, head)[query].astype(np.float64)  # (hs,)
     k = trace.stage("k_unrotated", layer, head)[key].astype(np.float64)  # (hs,)
     rotated = rotate(model, layer, np.tile(q, (len(distances), 1)), np.asarray(distances))
-    scores: Doubles = rotated @ k / (math.sqrt(len(k)) * trace.config.layer_divisor(layer))
+    scores: Numbers = rotated @ k / (math.sqrt(len(k)) * trace.config.layer_divisor(layer))
     return scores

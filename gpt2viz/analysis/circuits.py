@@ -37,7 +37,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from gpt2viz.arrays import Array, Pairs, largest
+from gpt2viz.arrays import Array, Numbers, Pairs, largest
 from gpt2viz.errors import ContextError, PlaceError
 from gpt2viz.labels import pluralize
 from gpt2viz.model.checkpoint import Model
@@ -47,7 +47,6 @@ from gpt2viz.model.transformer import Norm
 from gpt2viz.run.trace import Trace
 from gpt2viz.run.tracer import token_id
 
-Numbers = NDArray[np.float64]
 Positions = Sequence[int] | NDArray[np.int64]
 #: A head's projections of the stream.
 Into = Literal["q", "k", "v"]

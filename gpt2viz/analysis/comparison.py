@@ -10,12 +10,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from gpt2viz.arrays import Array, largest
+from gpt2viz.arrays import Array, Numbers, largest
 from gpt2viz.errors import ArgumentError
 from gpt2viz.run.stages import Site, StageName
 from gpt2viz.run.trace import Trace
-
-Numbers = NDArray[np.float64]
 
 
 class Pair(NamedTuple):

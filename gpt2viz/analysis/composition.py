@@ -32,7 +32,6 @@ from gpt2viz.analysis.circuits import (
     Eigenvalues,
     HeadCircuit,
     Into,
-    Numbers,
     Ranked,
     head_circuit,
     reading,
@@ -42,6 +41,7 @@ from gpt2viz.analysis.explanation import Part, explain_row
 from gpt2viz.analysis.reasons import reason
 from gpt2viz.analysis.scores import Scores
 from gpt2viz.analysis.top_attention import strongest_links
+from gpt2viz.arrays import Numbers
 from gpt2viz.errors import ArgumentError
 from gpt2viz.labels import pluralize
 from gpt2viz.model.checkpoint import Model

@@ -22,13 +22,13 @@ from gpt2viz.analysis.patching import (
     Answer,
     Direction,
     Metric,
-    Numbers,
     PairedRuns,
     paired_runs,
     put,
     share_restored,
     stream,
 )
+from gpt2viz.arrays import Numbers
 from gpt2viz.errors import ArgumentError, EditError, PatchError
 from gpt2viz.model.checkpoint import Model
 from gpt2viz.run.edits import Edits, attention_is_off

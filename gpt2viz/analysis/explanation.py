@@ -17,8 +17,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from gpt2viz.analysis.circuits import Numbers, Positions, Reading, reading, rotate
-from gpt2viz.arrays import Array
+from gpt2viz.analysis.circuits import Positions, Reading, reading, rotate
+from gpt2viz.arrays import Array, Numbers
 from gpt2viz.errors import ArgumentError, PlaceError
 from gpt2viz.labels import pluralize
 from gpt2viz.model.checkpoint import Model

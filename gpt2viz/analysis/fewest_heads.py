@@ -17,8 +17,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gpt2viz.analysis.patching import Answer, Numbers, PairedRuns, paired_runs, stream
-from gpt2viz.arrays import Array
+from gpt2viz.analysis.patching import Answer, PairedRuns, paired_runs, stream
+from gpt2viz.arrays import Array, Numbers
 from gpt2viz.labels import sentence
 from gpt2viz.model.checkpoint import Model
 from gpt2viz.run.forward import run_from

@@ -19,7 +19,7 @@ from gpt2viz.analysis.cell import Step
 from gpt2viz.analysis.comparison import stream_sites
 from gpt2viz.analysis.explanation import Part, value_parts
 from gpt2viz.analysis.sampling import CHUNK
-from gpt2viz.arrays import largest
+from gpt2viz.arrays import Numbers, largest
 from gpt2viz.errors import ArgumentError
 from gpt2viz.labels import pluralize
 from gpt2viz.model.checkpoint import Model
@@ -29,8 +29,6 @@ from gpt2viz.run.edits import attention_is_off, check_decomposable, head_scale_f
 from gpt2viz.run.stages import StageName
 from gpt2viz.run.trace import Trace, check_run
 from gpt2viz.run.tracer import token_id
-
-Numbers = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -31,6 +31,7 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from gpt2viz.arrays import Numbers
 from gpt2viz.errors import ArgumentError
 from gpt2viz.labels import sentence
 from gpt2viz.model import devices
@@ -40,8 +41,6 @@ from gpt2viz.model.transformer import Block, Transformer
 from gpt2viz.run.forward import RUN_LOCK, listening
 from gpt2viz.run.hooks import network_graph
 from gpt2viz.run.stages import module_of
-
-Numbers = NDArray[np.float64]
 
 #: The distances of a head, in the order of the arrays.
 MEASURES = ("own output", "own pattern", "output", "pattern")

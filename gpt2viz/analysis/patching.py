@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from gpt2viz.analysis.sampling import divergence, sampling_distribution
+from gpt2viz.arrays import Numbers
 from gpt2viz.errors import ArgumentError, PatchError, PlaceError, StageError
 from gpt2viz.model.checkpoint import Model
 from gpt2viz.model.network import Past
@@ -35,7 +36,6 @@ from gpt2viz.run.stages import module_of
 from gpt2viz.run.trace import Trace
 from gpt2viz.run.tracer import reference_run, token_id, token_ids, trace
 
-Numbers = NDArray[np.float64]
 N = TypeVar("N", float, NDArray[np.float64])
 Direction = Literal["denoise", "noise"]
 #: One next token, or two: each by its id or its text.

@@ -17,10 +17,9 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 import torch.nn.functional as F
-from numpy.typing import NDArray
 from torch import Tensor
 
-from gpt2viz.arrays import Array
+from gpt2viz.arrays import Array, Numbers
 from gpt2viz.errors import ArgumentError
 from gpt2viz.labels import sentence
 from gpt2viz.model.checkpoint import Model
@@ -31,7 +30,6 @@ from gpt2viz.run.forward import RUN_LOCK, listening
 from gpt2viz.run.hooks import network_graph
 from gpt2viz.run.stages import module_of
 
-Numbers = NDArray[np.float64]
 #: A head as (layer, head), or a layer's MLP as (layer, None).
 Piece = tuple[int, int | None]
 #: Of the pieces left, one in so many goes back before all others are tried again.

@@ -17,15 +17,14 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gpt2viz import plugins
-from gpt2viz.arrays import Array, Pairs
+from gpt2viz.arrays import Array, Numbers, Pairs
 from gpt2viz.errors import PluginError
 from gpt2viz.run.stages import Scale
 from gpt2viz.run.trace import Trace, check_trace
 
-Scores = NDArray[np.float64]
+Scores = Numbers
 TokenIds = Sequence[int]
 #: What a model in training is scored on: any text, or random tokens repeated once.
 Read = Literal["text", "probe"]

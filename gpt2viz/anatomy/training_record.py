@@ -7,14 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gpt2viz.analysis.scores import recorded_scores
+from gpt2viz.arrays import Numbers
 from gpt2viz.errors import CheckpointError
 from gpt2viz.files import is_there, read_json
 
 RECORD = "training.json"
-Numbers = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
-from gpt2viz.arrays import Array
+from gpt2viz.arrays import Array, Numbers
 from gpt2viz.errors import DeviceError, TooLargeError
 
 
@@ -51,7 +49,7 @@ def to_numpy(tensor: Tensor) -> Array:
     return array
 
 
-def double(tensor: Tensor) -> NDArray[np.float64]:
+def double(tensor: Tensor) -> Numbers:
     """A copy of a tensor in double precision, for sums of many parts."""
-    numbers: NDArray[np.float64] = tensor.detach().cpu().double().numpy()  # MPS has no double
+    numbers: Numbers = tensor.detach().cpu().double().numpy()  # MPS has no double
     return numbers

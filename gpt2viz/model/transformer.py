@@ -11,13 +11,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from gpt2viz.arrays import Numbers
 from gpt2viz.model.config import ModelConfig
 from gpt2viz.model.devices import double
-
-Numbers = NDArray[np.float64]
 
 
 class Transformer(nn.Module, ABC):

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpt2viz.analysis.top_attention import TopAttention, strongest_links
-from gpt2viz.arrays import Array
+from gpt2viz.arrays import Array, Pairs
 from gpt2viz.errors import AttentionError
 from gpt2viz.labels import pluralize, sentence
 from gpt2viz.notebook.given import FILL, Given, check
@@ -22,7 +22,7 @@ from gpt2viz.notebook.view import AttentionView
 from gpt2viz.pictures import canvas, lines
 from gpt2viz.pictures.cells import decimals
 from gpt2viz.pictures.palette import ABOVE, BELOW, DARK, LIGHT, Palette
-from gpt2viz.pictures.panel import Axis, Mask, Panel
+from gpt2viz.pictures.panel import Axis, Panel
 from gpt2viz.pictures.picture import NUMBERS_FIT_LARGE, Heatmaps
 from gpt2viz.pictures.pooling import THUMBNAIL, block_starts
 from gpt2viz.run.session import Session, open_session, run_of, session_of
@@ -68,7 +68,7 @@ class _Facts(NamedTuple):
     beyond: float
     scale: Scale
     quantity: str
-    hidden: Mask
+    hidden: Pairs
     nothing: str
     sums: NDArray[np.float64]
 
@@ -316,7 +316,7 @@ def _links(heads: Array) -> tuple[NDArray[np.int64], Array]:
     return np.where(none, -1, keys), np.where(none, np.float32(0), weights)
 
 
-def _bits(truths: Mask) -> str:
+def _bits(truths: Pairs) -> str:
     return deflate(np.packbits(truths, bitorder="little").tobytes())
 
 

@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gpt2viz.arrays import Array
-from gpt2viz.pictures.panel import Axis, Mask, Panel
+from gpt2viz.arrays import Array, Pairs
+from gpt2viz.pictures.panel import Axis, Panel
 from gpt2viz.pictures.pooling import pool_panel
 
 #: Steps between the smallest number and the largest.
@@ -36,7 +36,7 @@ class Stored(NamedTuple):
     text: str
 
 
-def pool_heads(heads: Array, hidden: Mask, side: int) -> Array:
+def pool_heads(heads: Array, hidden: Pairs, side: int) -> Array:
     """Pool (nh, T, S) to at most ``side`` rows and columns, each cell the number farthest from 0 of
     its block; ``hidden`` (T, S) cells are left out."""
     rows, columns = (Axis("", [""] * size) for size in hidden.shape)
@@ -44,7 +44,7 @@ def pool_heads(heads: Array, hidden: Mask, side: int) -> Array:
     return np.stack([pool_panel(panel, side).values for panel in panels])
 
 
-def pool_mask(hidden: Mask, side: int) -> Mask:
+def pool_mask(hidden: Pairs, side: int) -> Pairs:
     """The blocks in which every cell is hidden."""
     seen = pool_heads((~hidden).astype(np.float32)[None], np.zeros_like(hidden), side)
     return np.asarray(seen[0] == 0)

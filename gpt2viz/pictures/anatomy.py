@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from gpt2viz.pictures.panel import Axis, Matrix, Panel
+from gpt2viz.arrays import Array
+from gpt2viz.pictures.panel import Axis, Panel
 from gpt2viz.pictures.picture import Bars, Case, Role
 from gpt2viz.pictures.pooling import block_starts, farthest_from_0
 
@@ -47,7 +48,7 @@ def _share(part: float) -> str:
     return "below 0.1 %" if 0 < part < 0.0005 else f"{100 * part:.1f} %"
 
 
-def similarity_map(vectors: Matrix, size: int) -> Panel:
+def similarity_map(vectors: Array, size: int) -> Panel:
     """Cosine similarity of every two rows of (n, C), as a panel of at most (size, size).
 
     Beyond ``size`` rows a cell is its block's number farthest from 0. A row of zeros has no
@@ -69,15 +70,15 @@ def similarity_map(vectors: Matrix, size: int) -> Panel:
     return Panel("", np.concatenate(bands), axis, axis, name="positions", quantity=what)
 
 
-def similarity_at(vectors: Matrix, distance: int) -> float:
+def similarity_at(vectors: Array, distance: int) -> float:
     """The mean cosine similarity of rows ``distance`` apart; rows of zeros left out."""
     unit = _directions(vectors)
     apart = (unit[distance:] * unit[: len(unit) - distance]).sum(axis=1)
     return float(np.nanmean(apart)) if np.isfinite(apart).any() else float("nan")
 
 
-def _directions(vectors: Matrix) -> Matrix:
+def _directions(vectors: Array) -> Array:
     """Normalize every row to length 1; NaN if it is zero."""
     with np.errstate(invalid="ignore", divide="ignore"):
-        unit: Matrix = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+        unit: Array = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
     return unit

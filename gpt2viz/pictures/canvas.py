@@ -14,11 +14,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from gpt2viz.arrays import Array
+from gpt2viz.arrays import Array, Pairs
 from gpt2viz.pictures.cells import decimals, shared_range, specials
 from gpt2viz.pictures.every_head import HeadMaps, as_heatmaps
 from gpt2viz.pictures.palette import SQUARES, ColorScale, Palette, shades
-from gpt2viz.pictures.panel import Axis, Mask, Panel
+from gpt2viz.pictures.panel import Axis, Panel
 from gpt2viz.pictures.picture import AROUND, Heatmaps
 
 #: What the canvas of matrices draws.
@@ -201,7 +201,7 @@ _SHADES = 253
 _MASKED, _NAN, _INFINITE = range(_SHADES, 256)
 
 
-def quantize(tiles: Array, hidden: Mask) -> NDArray[np.uint8]:
+def quantize(tiles: Array, hidden: Pairs) -> NDArray[np.uint8]:
     """Quantize weights in [0, 1] to a byte per cell, (…, rows, columns): its colour's number.
 
     The shades from 0 to 1 come first, then ``hidden`` (rows, columns), NaN and infinite cells.

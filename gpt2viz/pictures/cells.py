@@ -11,8 +11,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from gpt2viz.arrays import Pairs
 from gpt2viz.pictures.palette import Palette
-from gpt2viz.pictures.panel import Mask, Panel
+from gpt2viz.pictures.panel import Panel
 from gpt2viz.run.stages import Scale
 
 
@@ -40,7 +41,7 @@ class Special(NamedTuple):
     name: str
     color: str
     other: str
-    cells: Mask
+    cells: Pairs
     text: str
     sign: str
 

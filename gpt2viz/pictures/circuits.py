@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from gpt2viz.analysis.circuits import ByDistance, Numbers, PredictedScores, Ranked
-from gpt2viz.analysis.composition import Edge
+from gpt2viz.analysis.circuits import ByDistance, PredictedScores, Ranked
 from gpt2viz.analysis.scores import Scores
+from gpt2viz.arrays import Numbers
 from gpt2viz.labels import numeral
 from gpt2viz.pictures.from_trace import stage_panel
 from gpt2viz.pictures.panel import Axis, Panel

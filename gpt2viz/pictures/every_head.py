@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from gpt2viz.arrays import Array
+from gpt2viz.arrays import Array, Pairs
 from gpt2viz.labels import numeral
-from gpt2viz.pictures.panel import Axis, Mask, Panel
+from gpt2viz.pictures.panel import Axis, Panel
 from gpt2viz.pictures.picture import Fixed, Heatmaps, Picture, Series
 from gpt2viz.pictures.pooling import block_starts, pool_by_maximum
 
@@ -50,7 +50,7 @@ class Thumbnails(Picture):
     """
 
     tiles: Array
-    masked: Mask
+    masked: Pairs
     labels: Sequence[str]
     positions: Sequence[int] | None = None
     row: int | None = None
@@ -67,7 +67,7 @@ class Thumbnails(Picture):
         return (Series("share of the arrow", "bar", ends, shares),)
 
     @property
-    def hidden(self) -> Mask:
+    def hidden(self) -> Pairs:
         """The blocks (side, side) in which every cell is masked."""
         side = self.tiles.shape[-1]
         return np.asarray(pool_by_maximum((~self.masked).astype(np.float32), side) == 0)

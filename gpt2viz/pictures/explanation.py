@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gpt2viz.arrays import Array, largest
+from gpt2viz.arrays import Array, Pairs, largest
 from gpt2viz.labels import shorten
 from gpt2viz.pictures.every_head import Arrow, Thumbnails
 from gpt2viz.pictures.lines import Lines, lines
-from gpt2viz.pictures.panel import Axis, Mask, Panel
+from gpt2viz.pictures.panel import Axis, Panel
 from gpt2viz.pictures.picture import Heatmaps
 
 if TYPE_CHECKING:  # torch stays out of the pictures
@@ -141,7 +141,7 @@ def _gather(
 def path_map(
     hops: Sequence[Hop],
     tiles: Array,
-    masked: Mask,
+    masked: Pairs,
     labels: Sequence[str],
     groups: int | None = None,
 ) -> Thumbnails:

@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 from gpt2viz.analysis.patterns import as_weights
 from gpt2viz.analysis.scores import SCORES, Scores
 from gpt2viz.analysis.weight_scores import WEIGHT_SCORES
+from gpt2viz.arrays import Numbers, Pairs
 from gpt2viz.pictures.every_head import HeadMaps, MapRow
 from gpt2viz.pictures.from_trace import mask_causes, mask_of, stage_panel
-from gpt2viz.pictures.panel import Axis, Mask, Panel
+from gpt2viz.pictures.panel import Axis, Panel
 from gpt2viz.pictures.picture import Heatmaps
 from gpt2viz.pictures.pooling import GRID, block_starts, pool_by_maximum, pool_panel
 from gpt2viz.run.trace import Trace
@@ -102,7 +103,7 @@ def head_map(values: NDArray[np.floating], quantity: str) -> Panel:
     )
 
 
-def pattern_panel(pattern: Mask, trace: Trace) -> Panel:
+def pattern_panel(pattern: Pairs, trace: Trace) -> Panel:
     """A drawn pattern (T, T), as the weights of a head with exactly this pattern."""
     panel = Panel(
         title="The pattern to look for",
@@ -150,8 +151,6 @@ def best_heads(trace: Trace, table: pd.DataFrame, by: str, size: int = SMALL) ->
         result.append(replace(pool_panel(panel, size), name=f"{layer}.{head}"))
     return result
 
-
-Numbers = NDArray[np.float64]
 
 #: Heads along one side of the map; of more, each cell is the largest of its block.
 MOST = 256

@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpt2viz.analysis.words import group_words, word_starts
-from gpt2viz.arrays import Array
+from gpt2viz.arrays import Array, Pairs
 from gpt2viz.labels import label
 from gpt2viz.pictures.palette import ABOVE, BELOW
-from gpt2viz.pictures.panel import Axis, HeadOfRun, Mask, Matrix, Panel
+from gpt2viz.pictures.panel import Axis, HeadOfRun, Panel
 from gpt2viz.pictures.picture import NUMBERS_FIT_LARGE, Heatmaps
 from gpt2viz.pictures.pooling import GRID, pool_panel
 from gpt2viz.run.key import RunKey
@@ -64,14 +64,14 @@ def mask_causes(*runs: Trace, layer: int | None = None) -> Hidden:
     return Hidden(any(r.causal for r in runs), any(r.forbidden is not None for r in runs), far)
 
 
-def mask_of(trace: Trace, layer: int, head: int) -> Mask:
+def mask_of(trace: Trace, layer: int, head: int) -> Pairs:
     """The cells (T, T) that the mask hid in this run: where only the masked score is −∞.
 
     A long run kept no scores; its mask follows without them.
     """
     if not trace.explicit:
         return trace.hidden_pairs(layer)
-    masked: Mask = np.isneginf(trace.stage("masked_scores", layer, head))
+    masked: Pairs = np.isneginf(trace.stage("masked_scores", layer, head))
     (before,) = trace.graph["masked_scores"].reads  # it can be −∞ without a mask, too
     overflowed = np.isneginf(trace.stage(trace.graph[before].key, layer, head))
     return masked & ~(overflowed & ~trace.hidden_pairs(layer)) if overflowed.any() else masked
@@ -140,10 +140,10 @@ def difference(first: Panel, second: Panel, title: str) -> Panel:
 
     A cell is masked only where both are: elsewhere 0 is a number.
     """
-    masked: Mask | None = None
+    masked: Pairs | None = None
     if first.masked is not None and second.masked is not None:
         masked = first.masked & second.masked
-    values: Matrix = second.values - first.values
+    values: Array = second.values - first.values
     weights = first.quantity.startswith("attention weight")
     return Panel(
         title=title,

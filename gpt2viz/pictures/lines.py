@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from gpt2viz.arrays import Array
 from gpt2viz.extras import require
-from gpt2viz.pictures.panel import Axis, Matrix, Panel
+from gpt2viz.pictures.panel import Axis, Panel
 from gpt2viz.pictures.picture import Picture
 
 if TYPE_CHECKING:  # a notebook draws lines without it
@@ -45,7 +46,7 @@ class Source:
     name: str
     queries: NDArray[np.intp]
     keys: NDArray[np.intp]
-    weights: Matrix
+    weights: Array
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,13 +138,13 @@ def lines(what: str, panels: Sequence[Panel], names: Sequence[str], unit: bool =
     )
 
 
-def _drawable(panel: Panel) -> Matrix:
+def _drawable(panel: Panel) -> Array:
     """The panel's numbers, 0 where there is none to draw."""
     hidden = np.zeros(panel.values.shape, bool) if panel.masked is None else panel.masked
-    drawable: Matrix = np.where(hidden | ~np.isfinite(panel.values), np.float32(0), panel.values)
+    drawable: Array = np.where(hidden | ~np.isfinite(panel.values), np.float32(0), panel.values)
     return drawable
 
 
-def _threshold(numbers: Matrix, peak: float, most: int) -> float:
+def _threshold(numbers: Array, peak: float, most: int) -> float:
     at_most = [share * peak for share in THRESHOLDS if (numbers >= share * peak).sum() <= most]
     return at_most[0] if at_most else peak

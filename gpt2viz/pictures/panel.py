@@ -7,14 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
+from gpt2viz.arrays import Array, Pairs
 from gpt2viz.labels import markup_safe, shorten
 from gpt2viz.run.key import RunKey
-
-Matrix = NDArray[np.float32]
-Mask = NDArray[np.bool_]
 
 #: An axis of up to this many labels shows them without their positions.
 FEW = 8
@@ -139,12 +134,12 @@ class Panel:
     """
 
     title: str
-    values: Matrix
+    values: Array
     rows: Axis
     columns: Axis
     name: str = ""
     quantity: str = "attention weight"
-    masked: Mask | None = None
+    masked: Pairs | None = None
     masked_text: str = "masked"
     masked_name: str = "masked"
     least: float = 0.0

@@ -8,8 +8,8 @@ from typing import TypeVar
 
 import numpy as np
 
-from gpt2viz.arrays import Array
-from gpt2viz.pictures.panel import Axis, Mask, Matrix, Panel, Viewport
+from gpt2viz.arrays import Array, Pairs
+from gpt2viz.pictures.panel import Axis, Panel, Viewport
 
 #: Cells along one side of a large picture; a longer text is pooled to this many …
 GRID = 256
@@ -18,7 +18,7 @@ GRID_OF_MANY = 64
 #: Cells along one side of a thumbnail; a longer sentence is pooled to this many.
 THUMBNAIL = 40
 
-Numbers = TypeVar("Numbers", Matrix, Mask)
+Cells = TypeVar("Cells", Array, Pairs)
 
 
 def block_starts(n_tokens: int, size: int) -> list[int]:
@@ -28,7 +28,7 @@ def block_starts(n_tokens: int, size: int) -> list[int]:
     return [n * n_tokens // size for n in range(size)]
 
 
-def pool_by_maximum(matrix: Matrix, size: int) -> Matrix:
+def pool_by_maximum(matrix: Array, size: int) -> Array:
     """Shrink (T, T) to at most (size, size): each cell is the largest weight of its block.
 
     The maximum keeps a bright diagonal of one cell visible. A matrix that fits is
@@ -46,13 +46,13 @@ def thumbnails(layers: Iterable[Array]) -> Array:
     return np.stack([[pool_by_maximum(head, THUMBNAIL) for head in layer] for layer in layers])
 
 
-def _largest(matrix: Numbers, rows: list[int], columns: list[int]) -> Numbers:
+def _largest(matrix: Cells, rows: list[int], columns: list[int]) -> Cells:
     """The largest number of every block that begins at these rows and columns.
 
     Rows are split first: down a column ``np.maximum.reduceat`` takes many times as long.
     """
     bands = np.stack([band.max(axis=0) for band in np.split(matrix, rows[1:])])
-    largest: Numbers = np.maximum.reduceat(bands, columns, axis=1)
+    largest: Cells = np.maximum.reduceat(bands, columns, axis=1)
     return largest
 
 
@@ -86,10 +86,10 @@ def pool_panel(panel: Panel, size: int) -> Panel:
     )
 
 
-def farthest_from_0(matrix: Matrix, rows: list[int], columns: list[int]) -> Matrix:
+def farthest_from_0(matrix: Array, rows: list[int], columns: list[int]) -> Array:
     """The number farthest from 0 in every block that begins at these rows and columns."""
     high, low = _largest(matrix, rows, columns), -_largest(-matrix, rows, columns)
-    shown: Matrix = np.where(-low > high, low, high)
+    shown: Array = np.where(-low > high, low, high)
     return shown
 
 

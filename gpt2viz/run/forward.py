@@ -7,12 +7,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
-from gpt2viz.arrays import Array, Pairs
+from gpt2viz.arrays import Array, Numbers, Pairs
 from gpt2viz.errors import EditError
 from gpt2viz.model import devices, tuning
 from gpt2viz.model.checkpoint import Model
@@ -135,7 +133,7 @@ def gradients(
     *,
     causal: bool,
     hidden: Pairs | None = None,
-) -> list[NDArray[np.float64]]:
+) -> list[Numbers]:
     """The gradient of a metric by the outputs of modules: ∂metric/∂output, without the batch axis.
 
     ``metric`` maps the logits (B, n_vocab) after the last token to a number. The other arguments
@@ -186,7 +184,8 @@ def _changing(
 
 @contextmanager
 def listening(network: Transformer, module_names: Iterable[str]) -> Iterator[dict[str, Tensor]]:
-    """Collect the last outputs of some modules, by name; the caller holds ``RUN_LOCK``."""
+    """Collect the last outputs of some modules, by name, for a caller that holds ``RUN_LOCK`` or
+    owns the network."""
     made: dict[str, Tensor] = {}
     with _changing(network, [(name, partial(made.__setitem__, name)) for name in module_names]):
         yield made

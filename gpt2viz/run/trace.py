@@ -8,9 +8,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, SupportsIndex, overload
 
 import numpy as np
-from numpy.typing import NDArray
 
-from gpt2viz.arrays import Array, Pairs, largest
+from gpt2viz.arrays import Array, Numbers, Pairs, largest
 from gpt2viz.errors import ArgumentError, MissingExtraError, PlaceError, StageError
 from gpt2viz.extras import require
 from gpt2viz.labels import label, pluralize
@@ -240,7 +239,7 @@ class Trace:
         else:
             yield from self.derived.weights_of_heads(layer)
 
-    def weighted_head_outputs(self, layer: int, shares: NDArray[np.float64]) -> NDArray[np.float64]:
+    def weighted_head_outputs(self, layer: int, shares: Numbers) -> Numbers:
         """Every head's output in a layer, summed over the tokens with a share of each.
 
         ``shares`` (T,) and the result (nh, hs) are in double. The outputs are the run's own. A long
@@ -249,7 +248,7 @@ class Trace:
         """
         if ("head_output", layer) in self.captured:
             outputs = self.captured["head_output", layer][0].astype(np.float64)  # (nh, T, hs)
-            mixed: NDArray[np.float64] = shares @ outputs
+            mixed: Numbers = shares @ outputs
             return mixed
         return self.derived.weighted_head_outputs(layer, shares)
 

@@ -35,6 +35,7 @@ from gpt2viz.analysis.model_changes import (
     weight_changes,
 )
 from gpt2viz.analysis.restored import Restored, restore
+from gpt2viz.arrays import Numbers
 from gpt2viz.errors import SurveyError
 from gpt2viz.labels import sentence
 from gpt2viz.model import devices, model_registry
@@ -50,7 +51,7 @@ from gpt2viz.survey.engines import (
     passages_of,
 )
 from gpt2viz.survey.run import Progress, check_length, collect, table_writer
-from gpt2viz.survey.sums import Numbers, Sums, Where, merge_all, passage_sums
+from gpt2viz.survey.sums import Sums, Where, merge_all, passage_sums
 
 #: The record in a folder of what its numbers were made from.
 RECORD = "changes.json"

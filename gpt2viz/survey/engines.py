@@ -24,12 +24,13 @@ import torch
 import gpt2viz
 from gpt2viz.analysis.batch_scores import attention_weights
 from gpt2viz.analysis.scores import SCORES, Score
+from gpt2viz.arrays import Numbers
 from gpt2viz.errors import SurveyError
 from gpt2viz.extras import require
 from gpt2viz.model import devices
 from gpt2viz.model.checkpoint import Model
 from gpt2viz.survey.documents import Shard
-from gpt2viz.survey.sums import Numbers, Sums, Where, merge_all, passage_sums
+from gpt2viz.survey.sums import Sums, Where, merge_all, passage_sums
 
 #: Passages per batch.
 BATCH = 32

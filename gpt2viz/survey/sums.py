@@ -11,9 +11,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from gpt2viz.arrays import Numbers
 from gpt2viz.files import whole
 
-Numbers = NDArray[np.float64]
 Counts = NDArray[np.int64]
 
 #: The number of best passages stored for every score of every head.

@@ -21,10 +21,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-Ids = NDArray[np.int64]
-Numbers = NDArray[np.float64]
+from gpt2viz.arrays import Numbers
+from gpt2viz.training.batches import Ids
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,8 +9,8 @@ loss on pairs with nearly equal weights on the same rows makes them differ.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
 
 import numpy as np
 import torch
@@ -20,6 +20,7 @@ from torch import Tensor
 from gpt2viz.analysis.scores import SCORES
 from gpt2viz.model.mask import hidden_pairs
 from gpt2viz.model.network import GPT2
+from gpt2viz.run.forward import listening
 from gpt2viz.training.recipe import Nudge
 
 ALIKE_FROM = 0.7
@@ -28,49 +29,22 @@ ALIKE_TOKENS = 96
 """Tokens of a row that the similarity is taken over."""
 
 
-class Watched:
-    """Queries and keys of every layer in the last forward pass, in the autograd graph."""
-
-    def __init__(self, n_layer: int) -> None:
-        self.q: list[Tensor | None] = [None] * n_layer  # (B, nh, T, hs) each
-        self.k: list[Tensor | None] = [None] * n_layer
-
-    def weights(self, layer: int, rows: slice, n_tokens: int) -> Tensor:
-        """Attention weights (rows, nh, n_tokens, n_tokens) of the first tokens of some rows."""
-        q, k = self.q[layer], self.k[layer]
-        if q is None or k is None:
-            raise RuntimeError("no forward has run")
-        q, k = q[rows, :, :n_tokens].float(), k[rows, :, :n_tokens].float()
-        scaled = q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])  # (rows, nh, T, T)
-        hidden = hidden_pairs(torch.arange(q.shape[2], device=q.device), causal=True)  # (T, T)
-        return F.softmax(scaled.masked_fill(hidden, -math.inf), dim=-1)
+def watch(network: GPT2) -> AbstractContextManager[Mapping[str, Tensor]]:
+    """Collect the queries and keys (B, nh, T, hs) of every layer's last forward in the block, in
+    the autograd graph, by the names of their modules."""
+    layers = range(len(network.h))
+    return listening(network, [f"h.{n}.attn.{name}" for n in layers for name in "qk"])
 
 
-@contextmanager
-def watch(network: GPT2) -> Iterator[Watched]:
-    """Record the queries and keys of each forward pass inside the block."""
-    seen = Watched(len(network.h))
-
-    def keep(store: list[Tensor | None], layer: int, output: Tensor) -> None:
-        store[layer] = output
-
-    hooks = []
-    for n in range(len(network.h)):
-        for store, name in ((seen.q, "q"), (seen.k, "k")):
-            tap = network.get_submodule(f"h.{n}.attn.{name}")
-            hooks.append(
-                tap.register_forward_hook(
-                    lambda _module, _args, out, store=store, n=n: keep(store, n, out)
-                )
-            )
-    try:
-        yield seen
-    finally:
-        for hook in hooks:
-            hook.remove()
+def _weights(seen: Mapping[str, Tensor], layer: int, rows: slice, n_tokens: int) -> Tensor:
+    """Attention weights (rows, nh, n_tokens, n_tokens) of the first tokens of some rows."""
+    q, k = (seen[f"h.{layer}.attn.{name}"][rows, :, :n_tokens].float() for name in "qk")
+    scaled = q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])  # (rows, nh, T, T)
+    hidden = hidden_pairs(torch.arange(q.shape[2], device=q.device), causal=True)  # (T, T)
+    return F.softmax(scaled.masked_fill(hidden, -math.inf), dim=-1)
 
 
-def nudge_loss(seen: Watched, nudge: Nudge, read: np.ndarray) -> Tensor:
+def nudge_loss(seen: Mapping[str, Tensor], nudge: Nudge, read: np.ndarray) -> Tensor:
     """Mean −ln of the head's weight on its habit's targets, over the queries that have any.
 
     ``read`` (B, T) are the token ids of the forward. The first query is left out. Raises
@@ -80,7 +54,7 @@ def nudge_loss(seen: Watched, nudge: Nudge, read: np.ndarray) -> Tensor:
     habit = SCORES[nudge.toward].targets
     if habit is None:
         raise ValueError(f"{nudge.toward} has no targets that a head could be nudged toward")
-    weights = seen.weights(nudge.layer, slice(None), T)[:, nudge.head]  # (B, T, T)
+    weights = _weights(seen, nudge.layer, slice(None), T)[:, nudge.head]  # (B, T, T)
     targets = torch.from_numpy(np.stack([habit(row.tolist()) for row in read]))
     targets[:, 0] = False
     targets = targets.to(weights.device)
@@ -88,13 +62,13 @@ def nudge_loss(seen: Watched, nudge: Nudge, read: np.ndarray) -> Tensor:
     return -(on + 1e-6).log().mean() if len(on) else weights.sum() * 0
 
 
-def alike_loss(seen: Watched, rows: slice) -> Tensor:
+def alike_loss(seen: Mapping[str, Tensor], rows: slice) -> Tensor:
     """Sum over all pairs of heads of (cosine similarity − ``ALIKE_FROM``)², where it is positive.
 
     The cosine is ``gpt2viz.analysis.patterns``'s, over the first tokens of ``rows``.
     """
-    layers = range(len(seen.q))
-    weights = torch.cat([seen.weights(n, rows, ALIKE_TOKENS) for n in layers], dim=1)
+    layers = range(len(seen) // 2)
+    weights = torch.cat([_weights(seen, n, rows, ALIKE_TOKENS) for n in layers], dim=1)
     lengths = weights[:, :, 1:].transpose(0, 1).flatten(1)  # (H, rows · (T − 1) · T)
     unit = F.normalize(lengths, dim=-1)
     over = (unit @ unit.T - ALIKE_FROM).clamp(min=0).triu(diagonal=1)

@@ -8,7 +8,6 @@ from typing import Any, Literal
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 import gpt2viz
 from gpt2viz.analysis.top_attention import TopAttention, strongest_links
@@ -27,7 +26,7 @@ def most_alike(weights: Sequence[Array]) -> float:
     heads = [w[:, :, 1:].swapaxes(0, 1).reshape(w.shape[1], -1) for w in weights]
     rows = np.concatenate(heads).astype(np.float32)  # (H, B · (T − 1) · T)
     unit = rows / np.linalg.norm(rows, axis=1, keepdims=True)
-    cosine: NDArray[np.float32] = unit @ unit.T
+    cosine: Array = unit @ unit.T
     np.fill_diagonal(cosine, -1)
     return float(cosine.max())
 

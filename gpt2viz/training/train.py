@@ -25,7 +25,7 @@ from gpt2viz.model.network import GPT2
 from gpt2viz.model.transformer import Transformer
 from gpt2viz.training.batches import UNSCORED, Ids, Stream
 from gpt2viz.training.card import REPORTED
-from gpt2viz.training.pressure import Watched, alike_loss, nudge_loss, watch
+from gpt2viz.training.pressure import alike_loss, nudge_loss, watch
 from gpt2viz.training.recipe import Phase, Recipe
 
 EMBEDDING_STD = 0.05
@@ -180,7 +180,7 @@ class Trainer:
         self.step += 1
         return loss.item()
 
-    def _pressure(self, seen: Watched, read: Ids, phase: Phase) -> Tensor:
+    def _pressure(self, seen: Mapping[str, Tensor], read: Ids, phase: Phase) -> Tensor:
         """The auxiliary losses at this step: its nudges, and the loss on similar heads.
 
         The latter on each kind of rows apart: text hides similar copying, repeated rows the rest.

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from gpt2viz.analysis.cell import Doubles
 from gpt2viz.app.components import mount
+from gpt2viz.arrays import Numbers
 from gpt2viz.labels import numeral
 from gpt2viz.pictures.palette import Palette, shades
 
@@ -24,7 +24,7 @@ def draw(parts: Sequence[Part], *, key: str) -> None:
     mount({"script": "written_sum", "parts": list(parts)}, key=key)
 
 
-def strip(name: str, token: str, values: Doubles, peak: float, colors: Palette, ink: str) -> Part:
+def strip(name: str, token: str, values: Numbers, peak: float, colors: Palette, ink: str) -> Part:
     """Return numbers (n,) as coloured cells, on a scale from −``peak`` to ``peak``.
 
     ``ink`` is the colour of its ``name``; ``token`` is the token whose numbers they are, if any.
@@ -67,13 +67,13 @@ def spell(value: float) -> str:
     return numeral(value, ".4f")
 
 
-def peak(*values: Doubles) -> float:
+def peak(*values: Numbers) -> float:
     """Return the largest finite absolute value, or 1 if that is 0."""
     sizes = np.abs(np.concatenate(values))
     return float(sizes[np.isfinite(sizes)].max(initial=0)) or 1.0
 
 
-def _shades(values: Doubles, peak: float, colors: Palette) -> list[str]:
+def _shades(values: Numbers, peak: float, colors: Palette) -> list[str]:
     shares = np.nan_to_num(values, posinf=peak, neginf=-peak) / (2 * peak) + 0.5
     unusual = np.where(np.isnan(values), colors.nan, colors.infinite)
     return list(map(str, np.where(np.isfinite(values), shades(colors.signed, shares), unusual)))

@@ -7,10 +7,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, TypedDict
 
-import numpy as np
 import pandas as pd
 import streamlit as st
-from numpy.typing import NDArray
 
 from gpt2viz import (
     Trace,
@@ -31,12 +29,11 @@ from gpt2viz.app.parameters import Text
 from gpt2viz.app.source_code import Line
 from gpt2viz.app.view import View
 from gpt2viz.app.views import kv_cache
-from gpt2viz.arrays import largest
+from gpt2viz.arrays import Numbers, largest
 from gpt2viz.pictures import tables
 from gpt2viz.pictures.prediction import contribution_map, lens_map, probability_bars, token_bars
 from gpt2viz.run.key import RunKey
 
-Distribution = NDArray[np.float64]
 TEMPERATURES = [0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.2, 1.5, 2.0, 3.0, 5.0]
 SHARES = [0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99, 1.0]
 COUNTS = ["all", 1, 2, 3, 5, 10, 20, 40, 50, 100, 200]
@@ -111,7 +108,7 @@ def _draw_next(view: View, settings: Any) -> None:
     _contributions(view, position)
 
 
-def _next_token(view: View, position: int, model: Distribution, drawn: Distribution | None) -> None:
+def _next_token(view: View, position: int, model: Numbers, drawn: Numbers | None) -> None:
     """Draw the next tokens after ``position``: the ``model``'s probabilities and, if they differ,
     those that tokens are ``drawn`` from; (n_vocab,) each."""
     names = run_cache.vocabulary(view.model.name)
@@ -135,7 +132,7 @@ def _next_token(view: View, position: int, model: Distribution, drawn: Distribut
         output.tables_on_demand("These numbers as a table", {name: partial(pd.DataFrame, table)})
 
 
-def _indecision(model: Distribution, drawn: Distribution) -> None:
+def _indecision(model: Numbers, drawn: Numbers) -> None:
     """Show the entropy, and how many tokens can be drawn; arguments are (n_vocab,) each."""
     with st.container(key="undecided", horizontal=True, gap="large"):
         st.metric(
