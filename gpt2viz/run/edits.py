@@ -8,15 +8,16 @@ An edit has a short form, for the address and for Python:
 
 from __future__ import annotations
 
+import operator
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, fields, replace
+from numbers import Real
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from gpt2viz.arrays import Pairs
+from gpt2viz.arrays import Array, Pairs
 from gpt2viz.errors import EditError
 from gpt2viz.model.config import ModelConfig
 from gpt2viz.model.mask import hidden_pairs
@@ -100,13 +101,25 @@ class Edit:
             if needed != (value is not None) and not (needed and name in OPTIONAL):
                 of = self.kind if self.stage is None else f"{self.kind}:{self.stage}"
                 raise EditError(f"{of} {'needs a' if needed else 'has no'} {name}.")
-            least = name in ("width", "first")
-            if isinstance(value, int) and value < least and name != "factor":
-                raise EditError(f"{self.kind}: {name} can't be {value}.")
-        if self.factor is not None and not abs(self.factor) <= LARGEST_FACTOR:  # NaN fails too
+            if value is not None and name not in _READ:
+                self._set_number(name, value)
+        is_number = isinstance(self.factor, Real | None)
+        if not (is_number and abs(self.factor or 0) <= LARGEST_FACTOR):  # NaN fails too
             raise EditError(
                 f"scale: the factor must be from {-LARGEST_FACTOR} to {LARGEST_FACTOR}."
             )
+
+    def _set_number(self, name: str, value: Any) -> None:
+        """Set a field to a whole number, which may come from NumPy, as Python's own."""
+        try:
+            number = operator.index(value)
+        except TypeError:
+            raise EditError(
+                f"{self.kind}: {name} must be a whole number, not {value!r:.40}."
+            ) from None
+        if number < (name in ("width", "first")):
+            raise EditError(f"{self.kind}: {name} can't be {number}.")
+        object.__setattr__(self, name, number)
 
     @property
     def declared(self) -> Kind:
@@ -232,7 +245,7 @@ def edit_mask(edits: Iterable[Edit], n_tokens: int) -> Pairs | None:
     return pairs
 
 
-def head_scale_factors(edits: Sequence[Edit], layer: int, n_head: int) -> NDArray[np.float32]:
+def head_scale_factors(edits: Sequence[Edit], layer: int, n_head: int) -> Array:
     """The factors that edits put on the contributions of a layer's heads: (nh,).
 
     1 for an unedited head, the factor for a scaled one; 0 if its output is 0, or a mean, to which
@@ -306,9 +319,10 @@ def check(
                 f"{edit}: the run of so long a text makes no {edit.stage} whole. Change q, k or "
                 "head_output, shorten the text, or give explicit=True."
             )
-    by_edits = edit_mask(edits, n_tokens)
-    if by_edits is not None:
-        blind = hidden_pairs(np.arange(n_tokens), causal, by_edits).all(axis=1)
+    by_edits, positions = edit_mask(edits, n_tokens), np.arange(n_tokens)
+    windows = {config.window(layer) for layer in range(config.n_layer)}
+    for window in windows if by_edits is not None else ():
+        blind = hidden_pairs(positions, causal, by_edits, window=window).all(axis=1)
         if blind.any():
             raise EditError(
                 f"Query {int(blind.argmax())} would see no key at all. Its weights must sum to 1, "

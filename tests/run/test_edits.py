@@ -18,6 +18,7 @@ from gpt2viz.run.interventions import changes
 from gpt2viz.run.tracer import reference_run
 from tests.analysis.test_edited_runs import CASES, CLOSE, IDS, oracle_of_edits
 from tests.numpy_gpt2 import PER_LAYER
+from tests.oracles import FAMILIES, written
 from tests.run.test_tracing import n_hooks
 
 _number, _size = st.integers(0, 999), st.integers(1, 999)
@@ -96,7 +97,10 @@ def test_what_cannot_be_read(subtests: pytest.Subtests) -> None:
         ({"kind": "off", "layer": 1}, "off needs a head"),
         ({"kind": "attn", "layer": 1, "head": 2}, "attn has no head"),
         ({"kind": "off", "layer": -1, "head": 0}, "layer can't be -1"),
+        ({"kind": "off", "layer": 1, "head": np.int64(-1)}, "off: head can't be -1"),
+        ({"kind": "off", "layer": 1.0, "head": 0}, "off: layer must be a whole number, not 1.0"),
         ({"kind": "scale", "layer": 0, "head": 0, "factor": float("nan")}, "the factor must be"),
+        ({"kind": "scale", "layer": 0, "head": 0, "factor": "2"}, "the factor must be"),
     ],
 )
 def test_what_is_no_edit(fields: dict[str, object], message: str) -> None:
@@ -144,6 +148,17 @@ def test_a_query_that_may_look_ahead_can_be_blind_to_itself(tiny: gpt2viz.Model)
     check(parse_edits("forbid:0:0"), tiny.config, 5, causal=False, explicit=True)
     trace = gpt2viz.trace(tiny, [1, 2, 3], causal=False, edits=parse_edits("forbid:0:0"))
     assert trace.stage("weights", 0)[0, :, 0, 0].max() == 0
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_query_is_left_a_key_within_each_layers_window(family: str, tmp_path: Path) -> None:
+    model = gpt2viz.load_model(written(tmp_path, family))
+    least = min(model.config.window(n) or 11 for n in range(model.config.n_layer))
+    edits = [Edit("forbid", query=10, key=key) for key in range(11 - least, 11)]
+    with pytest.raises(gpt2viz.EditError, match="Query 10 would see no key at all"):
+        gpt2viz.trace(model, range(12), edits=edits)
+    weights = gpt2viz.trace(model, range(12), edits=edits[1:]).stage("weights", 2)
+    assert_allclose(weights[0, :, 10].sum(axis=-1), 1, atol=1e-6)
 
 
 def test_one_token_fits_every_mask_edit(tiny: gpt2viz.Model) -> None:
