@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib import resources
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from gpt2viz.errors import CheckpointError, ExportError, GPT2VizError
@@ -178,12 +179,9 @@ def _parse(path: Path) -> Any:
 @contextmanager
 def whole(path: Path) -> Iterator[Path]:
     """A path to write to, which then replaces ``path`` atomically; a kill leaves the old file."""
-    partial = path.with_name(f"{path.name}.partial")
-    try:
-        yield partial
+    with TemporaryDirectory(".partial", ".gpt2viz-", path.parent) as folder:
+        yield (partial := Path(folder) / path.name)
         partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)
 
 
 def save(path: Path, content: bytes) -> None:

@@ -107,7 +107,7 @@ def _write(path: Path, arrays: Arrays) -> None:
 
 def _make_room(newest: Path) -> None:
     """Delete the least recently used files, until all are within ``LARGEST``."""
-    others = [(path, path.stat()) for path in newest.parent.glob("*") if path != newest]
+    others = [(path, path.stat()) for path in newest.parent.glob("*.npz") if path != newest]
     room = LARGEST - newest.stat().st_size
     for path, status in sorted(others, key=lambda entry: entry[1].st_mtime_ns, reverse=True):
         room -= status.st_size

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +15,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 import gpt2viz
+from gpt2viz.files import save
 from gpt2viz.model.checkpoint import BUNDLED
 from tests.bundled import N_HEAD, PARAMETERS, bundled_model, ids_of
 from tests.cli.conftest import Run
@@ -285,9 +288,20 @@ def test_a_full_disk_names_the_file_and_leaves_the_old_one(
 def test_a_table_is_written_through_a_link(run: Run) -> None:
     Path("folder").mkdir()
     Path("shapes.csv").symlink_to("folder/there.csv")
+    (other := Path("folder/there.csv.partial")).write_text("of somebody else")
     assert run("shapes", TEXT, "--out", "shapes.csv").exit_code == 0
     assert Path("shapes.csv").is_symlink()
     assert len(pd.read_csv("folder/there.csv"))
+    assert other.read_text() == "of somebody else"
+    assert Path("folder/there.csv").stat().st_mode == other.stat().st_mode
+
+
+def test_files_written_at_the_same_time_are_whole(tmp_path: Path) -> None:
+    contents, path = [bytes([n]) * 10**6 for n in range(4)], tmp_path / "x"
+    with ThreadPoolExecutor(4) as pool:
+        for _ in range(20):
+            list(pool.map(partial(save, path), contents))
+            assert path.read_bytes() in contents
 
 
 def test_shapes(run: Run, ids: list[int]) -> None:
