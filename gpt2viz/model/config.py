@@ -42,6 +42,8 @@ LLAMA_NAMES = {
     "num_key_value_heads": "n_kv_head",
     "intermediate_size": "mlp_dim",
 }
+# Numbers that transformers has where the file leaves them out; elsewhere there are no groups.
+_KV_HEADS = {"mistral": 8, "qwen2": 32, "qwen3": 32}
 _ROPE_NAMES = {
     "rope_theta": "base",
     "factor": "factor",
@@ -333,14 +335,14 @@ class LlamaConfig:
         }
         given |= {name: renamed[name] for name in given if renamed.get(name) is not None}
         C, n_head = given["n_embd"], given["n_head"]
-        given["n_kv_head"] = given["n_kv_head"] or (8 if family == "mistral" else n_head)
+        given["n_kv_head"] = renamed.get("n_kv_head", _KV_HEADS.get(family)) or n_head
         if given["head_dim"] is None:
             even = _is_size(C) and _is_size(n_head) and C % n_head == 0
             given["head_dim"] = 128 if family == "qwen3" else C // n_head if even else None
         if family in ("llama", "mistral"):  # without layers of their own
             given |= {"layer_types": None, "max_window_layers": 0}
-        if family == "llama" or (family != "mistral" and not values.get("use_sliding_window")):
-            given["sliding_window"] = None
+        windowed = family == "mistral" or (family != "llama" and values.get("use_sliding_window"))
+        given["sliding_window"] = values.get("sliding_window", 4096) if windowed else None
         if given["layer_types"] is not None:
             _check("layer_types", given["layer_types"], "a list", lambda x: isinstance(x, list))
             given["layer_types"] = tuple(map(str, given["layer_types"]))

@@ -17,7 +17,7 @@ from safetensors.torch import load_file
 from tokenizers import ByteLevelBPETokenizer
 
 import gpt2viz
-from gpt2viz.model.config import ACTIVATIONS
+from gpt2viz.model.config import ACTIVATIONS, LlamaConfig
 from tests.checkpoints import transformers_model, write_checkpoint
 from tests.llama_checkpoints import FAMILIES as LLAMAS
 from tests.llama_checkpoints import write_llama
@@ -197,3 +197,26 @@ def test_files_of_any_precision_and_in_shards(
     out = transformers_model(tmp_path)(torch.tensor([trace.token_ids]))
     assert trace.logits.dtype == np.float32
     assert_allclose(trace.logits, out.logits, **TOLERANCE)
+
+
+@NEW
+@pytest.mark.parametrize("family", ["llama", "mistral", "qwen2", "qwen3"])
+@pytest.mark.parametrize("change", [{}, {"use_sliding_window": True}, {"sliding_window": None}])
+def test_what_a_config_leaves_out_is_as_in_transformers(
+    family: str, change: dict[str, Any]
+) -> None:
+    from transformers import AutoConfig
+
+    values = {"vocab_size": 9, "hidden_size": 512, "num_attention_heads": 64, **change}
+    values |= {"num_hidden_layers": 30, "intermediate_size": 8, "max_position_embeddings": 9}
+    theirs = AutoConfig.for_model(family, **values)
+    ours = LlamaConfig.from_dict(values | {"model_type": family})
+    window = theirs.to_dict().get("sliding_window")
+    kinds = getattr(theirs, "layer_types", ["sliding_attention"] * 30)
+    windows = [window if kind == "sliding_attention" else None for kind in kinds]
+    assert [ours.window(layer) for layer in range(30)] == windows
+    assert ours.n_kv_head == theirs.num_key_value_heads
+    assert ours.head_dim == getattr(theirs, "head_dim", 8)
+    assert ours.rope.base == theirs.rope_parameters["rope_theta"]
+    for name in ("rms_norm_eps", "hidden_act", "tie_word_embeddings"):
+        assert getattr(ours, name) == getattr(theirs, name)
