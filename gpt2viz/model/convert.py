@@ -53,7 +53,10 @@ _OF_2020 = {
 
 
 def convert(
-    file: Path, folder: Path, n_head: int | None = None, tokenizer: Path | None = None
+    file: str | Path,
+    folder: str | Path,
+    n_head: int | None = None,
+    tokenizer: str | Path | None = None,
 ) -> GPT2Config:
     """Write ``folder`` (``config.json``, ``model.safetensors``) from a nanoGPT or minGPT file.
 
@@ -63,6 +66,7 @@ def convert(
     Raises ``CheckpointError`` for a file that is neither, and where ``folder`` isn't empty or
     can't be written; ``folder`` is then as it was.
     """
+    file, folder = Path(file), Path(folder)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise CheckpointError(f"{folder} is not empty; give a new folder")
     weights, saved = _load(file)
@@ -74,7 +78,7 @@ def convert(
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".convert-") as made:
-            _write(Path(made), weights, config, file, tokenizer)
+            _write(Path(made), weights, config, file, Path(tokenizer) if tokenizer else None)
             folder.mkdir(exist_ok=True)
             for path in Path(made).iterdir():
                 shutil.move(path, folder)

@@ -10,9 +10,10 @@ Discovery Rate"), from one-sided tests by Student's t over documents, as a surve
 
 from __future__ import annotations
 
+import copy
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -40,12 +41,14 @@ from gpt2viz.errors import SurveyError
 from gpt2viz.labels import sentence
 from gpt2viz.model import devices, model_registry
 from gpt2viz.model.checkpoint import Model
+from gpt2viz.run.forward import RUN_LOCK
 from gpt2viz.survey.documents import FIELD, Corpus, Shard, documents
 from gpt2viz.survey.engines import (
     BATCH,
     SHORTEST,
     Engine,
     cached_model,
+    checksum,
     empty_sums,
     local,
     passages_of,
@@ -202,41 +205,42 @@ class Changes:
 def compare_models(
     before: Checkpoint | str | Path,
     after: Checkpoint | str | Path,
-    texts: Sequence[str] | Path | Corpus,
+    texts: Sequence[str] | str | Path | Corpus,
     *,
     n_tokens: int = 64,
-    device: str = "cpu",
-    out: Path | None = None,
+    device: str | None = None,
+    out: str | Path | None = None,
     engine: Engine | None = None,
     progress: Progress = lambda _done, _of: None,
 ) -> Changes:
     """Compare two checkpoints of one tokenizer and shape, such as a model before and after it was
     fine-tuned, over many texts: documents, or a file or folder as for ``gpt2viz heads``.
 
-    Each document is cut into passages of ``n_tokens`` tokens. Finished shards are stored in
-    ``out``, so that an interrupted comparison can resume. An ``engine`` other than this process
+    Each document is cut into passages of ``n_tokens`` tokens. ``device`` is by default that of
+    the first model in memory, or the CPU; a model on another is copied. Finished shards are stored
+    in ``out``, so that an interrupted comparison can resume. An ``engine`` other than this process
     needs checkpoints in folders. ``progress`` is called with the number of finished documents, and
     of all. Raises ``ArgumentError`` for models that can't be compared, ``SurveyError`` if texts
     can't be read, there are none, or ``out`` holds another comparison, ``MissingExtraError``
     without the extra ``survey``, and what ``load_model`` raises.
     """
     table_writer()  # raises for a missing module before any work is done
-    pair = [
-        (model_registry.find(given)[1], None) if isinstance(given, str | Path) else given
-        for given in (before, after)
-    ]
-    first, second = (_load(given) for given in pair)
+    cached_model.cache_clear()
+    in_memory = [given.network.device for given in (before, after) if isinstance(given, Model)]
+    device = device or str(next(iter(in_memory), "cpu"))
+    pair = [_checkpoint(given, device) for given in (before, after)]
+    first, second = (_load(given, device if in_memory else "cpu") for given in pair)
     check_comparable(first, second)
     check_length(first, n_tokens)
     made_from = {
-        "before": first.weights.sha256 if first.weights else "",
-        "after": second.weights.sha256 if second.weights else "",
+        "before": out and checksum(first, isinstance(before, Model)),
+        "after": out and checksum(second, isinstance(after, Model)),
         "tokens": n_tokens,
         "measures": [*MEASURES, *LOSSES],
     }
     task = partial(Comparing, pair[0], pair[1], n_tokens, device)
     with TemporaryDirectory() as temporary:
-        folder = out or Path(temporary) / "changes"
+        folder = Path(out or f"{temporary}/changes")
         corpus = _corpus(texts, Path(temporary))
         sums = collect(corpus, folder, RECORD, made_from, "", task, engine or local(1), progress)
         if not sums.count.any():
@@ -266,17 +270,35 @@ def change_rows(changes: Changes) -> dict[str, list[dict[str, Any]]]:
     return {"heads": heads, "weights": weights, "texts": texts}
 
 
-def _corpus(texts: Sequence[str] | Path | Corpus, folder: Path) -> Corpus:
+def _corpus(texts: Sequence[str] | str | Path | Corpus, folder: Path) -> Corpus:
     """The texts as a corpus; a sequence of texts is written into a folder."""
-    if isinstance(texts, Corpus | Path):
-        return texts if isinstance(texts, Corpus) else Corpus(texts)
+    if isinstance(texts, Corpus | Path | str):
+        return texts if isinstance(texts, Corpus) else Corpus(Path(texts))
     path = folder / "texts.jsonl"
     path.write_text("\n".join(json.dumps({FIELD: text}) for text in texts), encoding="utf-8")
     return Corpus(path)
 
 
-def _load(given: Checkpoint) -> Model:
-    return given if isinstance(given, Model) else cached_model(*given)
+def _checkpoint(given: Checkpoint | str | Path, device: str) -> Checkpoint:
+    """A checkpoint by its name or folder; a model in memory on the ``device``, itself or a copy."""
+    if isinstance(given, str | Path):
+        return model_registry.find(given)[1], None
+    at = torch.empty(0, device=devices.find(device)).device  # "cuda" is "cuda:0"
+    if not isinstance(given, Model) or given.network.device == at:
+        return given
+    with RUN_LOCK, devices.require_memory(given.name, at):  # a run's hooks aren't copied
+        network = copy.deepcopy(given.network).to(at)
+    if given.config.tie_word_embeddings:
+        network.lm_head.weight = network.embedding.weight
+    return replace(given, network=network)
+
+
+def _load(given: Checkpoint, device: str) -> Model:
+    if isinstance(given, Model):
+        return given
+    model = cached_model(*given)
+    model.network.to(devices.find(device))
+    return model
 
 
 class Comparing(NamedTuple):
@@ -290,22 +312,18 @@ class Comparing(NamedTuple):
 
     def sums(self) -> Sums:
         """The distances on the shard's passages."""
-        models = _load(self.before), _load(self.after)
-        return distances(*models, self.shard, self.n_tokens, self.device)
+        before, after = (_load(given, self.device) for given in (self.before, self.after))
+        return distances(before, after, self.shard, self.n_tokens)
 
 
-def distances(
-    before: Model, after: Model, shard: Shard, n_tokens: int, device: str = "cpu"
-) -> Sums:
+def distances(before: Model, after: Model, shard: Shard, n_tokens: int) -> Sums:
     """Every distance on a shard's passages: ``MEASURES`` of each head, then ``LOSSES``, in one row
     of numbers, (1, 1, 4 · n_layer · n_head + 2)."""
-    for model in (before, after):
-        model.network.to(devices.find(device))
     n = len(MEASURES) * before.config.n_layer * before.config.n_head + len(LOSSES)
     compare, sums = Pair.of(before, after), [empty_sums(1, 1, n)]
     for passages in passages_of(before, shard, n_tokens, _batch_size(before, n_tokens)):
         rows = [ids for _, ids in passages]
-        numbers = compare.distances(torch.tensor(rows, device=device))
+        numbers = compare.distances(torch.tensor(rows, device=before.network.device))
         texts = [before.tokenizer.text_of(row) for row in rows]
         where = [position for position, _ in passages]
         sums.append(passage_sums(numbers[:, None, None], where, texts))
@@ -382,14 +400,18 @@ def smallest_rates(p: Numbers) -> Numbers:
 def sample_of(
     model: Model, texts: Corpus, n_tokens: int, most: int = 8
 ) -> tuple[tuple[int, ...], ...]:
-    """The ids of the first passage of up to ``most`` documents, spread evenly over all texts."""
+    """The ids of the first passage of up to ``most`` documents, spread evenly over all texts; a
+    document of less than two tokens is passed over for the next longer one."""
     number = sum(1 for _ in documents(texts))
     chosen = {n * number // most for n in range(most)} if number > most else set(range(number))
-    firsts = (text for n, text in enumerate(documents(texts)) if n in chosen)
     room = n_tokens - len(model.tokenizer.first) - len(model.tokenizer.last)
-    rows = []
-    for text in firsts:
-        part = model.tokenizer.encode_part(text[: 64 * n_tokens])[:room]
+    rows, due = [], 0
+    for n, text in enumerate(documents(texts)):
+        due += n in chosen
+        part = model.tokenizer.encode_part(text[: 64 * n_tokens])[:room] if due else []
         if len(part) > 1:
             rows.append((*model.tokenizer.first, *part, *model.tokenizer.last))
+            due -= 1
+    if not rows:
+        raise SurveyError(sentence("changes.too_short", tokens=2))
     return tuple(rows)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import signal
 import socket
@@ -38,28 +39,21 @@ BATCH = 32
 SHORTEST = 8
 
 
-def score(
-    model: Model,
-    shard: Shard,
-    n_tokens: int,
-    device: str = "cpu",
-    names: Sequence[str] | None = None,
-) -> Sums:
+def score(model: Model, shard: Shard, n_tokens: int, names: Sequence[str] | None = None) -> Sums:
     """Every score of every head on a shard's passages of ``n_tokens`` tokens each.
 
     Each document is cut into passages; the rest at its end is one too, if it has
     ``SHORTEST`` tokens. A passage is scored alone, without the text before it, but with the tokens
     that the tokenizer puts around every text. ``names`` selects scores, by default
-    all. Raises ``DeviceError`` if this machine has no such ``device``,
-    ``SurveyError`` if it doesn't know a score, and ``PluginError`` if a score that others
-    added can't be computed.
+    all. Raises ``SurveyError`` if this machine doesn't know a score, and ``PluginError`` if a score
+    that others added can't be computed.
     """
     requested = [_find_score(name) for name in (SCORES if names is None else names)]
-    config, network = model.config, model.network.to(devices.find(device))
+    config, network = model.config, model.network
     batches = [empty_sums(len(requested), config.n_layer, config.n_head)]
     for passages in passages_of(model, shard, n_tokens):
         ids = [ids for _, ids in passages]
-        layers = attention_weights(network, torch.tensor(ids, device=device))
+        layers = attention_weights(network, torch.tensor(ids, device=network.device))
         scores = np.stack(
             [
                 [[measure.measure(layer[n], ids[n]) for layer in layers] for measure in requested]
@@ -124,7 +118,7 @@ class Scoring(NamedTuple):
     """Score every head: ``step`` is a checkpoint of the model's training, if any, and ``scores``
     are the names of the scores, in their order."""
 
-    model: Path
+    model: str | Path
     step: int | None
     n_tokens: int
     device: str
@@ -134,17 +128,20 @@ class Scoring(NamedTuple):
     def sums(self) -> Sums:
         """The scores of the shard's passages."""
         model = cached_model(self.model, self.step)
-        return score(model, self.shard, self.n_tokens, self.device, self.scores)
+        model.network.to(devices.find(self.device))
+        return score(model, self.shard, self.n_tokens, self.scores)
 
 
 #: Takes tasks, one by one as workers become free, and yields shard numbers with their sums.
 Engine = Callable[[Iterable[Task]], Iterator[tuple[int, Sums]]]
 
 
-def model_at(folder: Path, step: int | None) -> gpt2viz.Model:
+@lru_cache(maxsize=2)  # as two are compared
+def cached_model(folder: str | Path, step: int | None) -> gpt2viz.Model:
     """Load the model in a folder, or the checkpoint of its training after ``step`` steps.
 
-    Raises ``StageError`` for a step that isn't there, and what ``load_model`` raises.
+    A survey clears the cache first, for files that have changed. Raises ``StageError`` for a step
+    that isn't there, and what ``load_model`` raises.
     """
     if step is None:
         return gpt2viz.load_model(folder)
@@ -153,8 +150,18 @@ def model_at(folder: Path, step: int | None) -> gpt2viz.Model:
         return gpt2viz.load_steps(folder)[step]
 
 
-#: ``model_at``, cached in its worker; two models, as two are compared.
-cached_model = lru_cache(maxsize=2)(model_at)
+def checksum(model: Model, in_memory: bool = False) -> str:
+    """SHA-256 of the files that a model was read from.
+
+    Of its config and parameters if it was ``in_memory``, where it can be changed, or the files have
+    changed since.
+    """
+    if model.weights and not in_memory and model.weights.sha256:
+        return model.weights.sha256
+    content = hashlib.sha256(repr(model.config).encode())
+    for weight in model.network.parameters():
+        content.update(devices.to_numpy(weight).ravel().data)
+    return content.hexdigest()
 
 
 def work(task: Task) -> tuple[int, Sums]:

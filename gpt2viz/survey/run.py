@@ -16,7 +16,7 @@ from gpt2viz.errors import SurveyError
 from gpt2viz.extras import require
 from gpt2viz.files import read_json, whole
 from gpt2viz.survey.documents import SHARD, Corpus, Shard, shards
-from gpt2viz.survey.engines import Engine, Scoring, Task, model_at
+from gpt2viz.survey.engines import Engine, Scoring, Task, cached_model, checksum
 from gpt2viz.survey.stored import INTERVALS, RECORD
 from gpt2viz.survey.sums import Sums, load, merge_all, save
 
@@ -25,9 +25,9 @@ Progress = Callable[[int, int], None]
 
 
 def survey(
-    texts: Path | Corpus,
-    model: Path,
-    out: Path,
+    texts: str | Path | Corpus,
+    model: str | Path,
+    out: str | Path,
     n_tokens: int,
     device: str,
     engine: Engine,
@@ -44,18 +44,19 @@ def survey(
     longer than the model's context; ``DeviceError`` if a machine has no such ``device``;
     ``MissingExtraError`` without PyArrow and SciPy; and what ``load_model`` raises.
     """
-    tables = table_writer()  # before any work is done
-    read = model_at(model, step)
+    tables, out = table_writer(), Path(out)  # before any work is done
+    cached_model.cache_clear()
+    read = cached_model(model, step)
     check_length(read, n_tokens)
     names = tuple(SCORES)
     made_from = {
-        "model": read.weights.sha256 if read.weights else "",
+        "model": checksum(read),
         "tokens": n_tokens,
         "intervals": INTERVALS,
         "scores": list(names),  # what each shard holds, in this order
     }
     task = partial(Scoring, model, step, n_tokens, device, names)
-    corpus = texts if isinstance(texts, Corpus) else Corpus(texts)
+    corpus = texts if isinstance(texts, Corpus) else Corpus(Path(texts))
     tables.write(collect(corpus, out, RECORD, made_from, about, task, engine, progress), out)
 
 
@@ -90,9 +91,9 @@ def collect(
 
 
 def survey_steps(
-    texts: Path | Corpus,
-    model: Path,
-    out: Path,
+    texts: str | Path | Corpus,
+    model: str | Path,
+    out: str | Path,
     n_tokens: int,
     device: str,
     engine: Engine,
@@ -104,7 +105,7 @@ def survey_steps(
     Finished shards of each are stored, as by ``survey``; ``progress`` counts the documents of all.
     Raises ``SurveyError`` if the model has no checkpoints, and what ``survey`` raises.
     """
-    steps = list(gpt2viz.load_steps(model))
+    out, steps = Path(out), list(gpt2viz.load_steps(model))
     if not steps:
         raise SurveyError(f"{model} has no checkpoints of its training, such as steps/step-100")
     for before, step in enumerate(steps):

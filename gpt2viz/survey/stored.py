@@ -65,12 +65,14 @@ class Survey:
     about: str = ""
 
 
-def read_survey(model: Path, weights: WeightFiles, n_layer: int, n_head: int) -> Survey | None:
+def read_survey(
+    model: str | Path, weights: WeightFiles, n_layer: int, n_head: int
+) -> Survey | None:
     """Read the survey in a checkpoint folder; None if there is none.
 
     Raises ``CheckpointError`` if it is broken or was made with other ``weights``.
     """
-    folder = model / FOLDER
+    folder = Path(model) / FOLDER
     if not (folder / f"{HEADS}.csv").is_file():
         return None
     try:

@@ -59,7 +59,7 @@ def test_nanogpt(tmp_path: Path, vocabulary: Path, bias: bool, compiled: bool) -
 def test_mingpt(tmp_path: Path, vocabulary: Path, make: Any, zipped: bool) -> None:
     network, file = layouts.random_weights(make()), tmp_path / "model.pt"
     torch.save(network.state_dict(), file, _use_new_zipfile_serialization=zipped)
-    config = convert(file, tmp_path / "out", n_head=4, tokenizer=vocabulary)
+    config = convert(str(file), str(tmp_path / "out"), 4, str(vocabulary))
     assert not config.tie_word_embeddings
     equals(tmp_path / "out", network)
 

@@ -36,11 +36,6 @@ def stand_in() -> Iterator[accelerator.Accelerator]:
         yield device
 
 
-@pytest.fixture(scope="module")
-def cpu() -> gpt2viz.Model:
-    return gpt2viz.load_model()
-
-
 def test_the_stand_in_is_as_strict_as_a_gpu(stand_in: accelerator.Accelerator) -> None:
     there = torch.ones(2).to(accelerator.NAME)
     assert (there + there).device.type == accelerator.NAME
@@ -61,17 +56,17 @@ def test_the_stand_in_is_as_strict_as_a_gpu(stand_in: accelerator.Accelerator) -
 )
 @pytest.mark.usefixtures("stand_in")
 def test_every_stage_is_the_cpus(
-    cpu: gpt2viz.Model, device: str, explicit: bool, causal: bool, edits: str
+    model: gpt2viz.Model, device: str, explicit: bool, causal: bool, edits: str
 ) -> None:
-    model = gpt2viz.load_model(device=device)
-    assert model.network.lm_head.weight is model.network.wte.weight
-    assert model.network.wte.weight.device.type == device
+    other = gpt2viz.load_model(device=device)
+    assert other.network.lm_head.weight is other.network.wte.weight
+    assert other.network.wte.weight.device.type == device
     changes = gpt2viz.parse_edits(edits)
     here, there = (
-        gpt2viz.trace(m, TEXT, causal, explicit=explicit, edits=changes) for m in (cpu, model)
+        gpt2viz.trace(m, TEXT, causal, explicit=explicit, edits=changes) for m in (model, other)
     )
     for stage in gpt2viz.STAGES:
-        for layer in range(cpu.config.n_layer) if stage.keep and stage.per_layer else ():
+        for layer in range(model.config.n_layer) if stage.keep and stage.per_layer else ():
             result = there.stage(stage.key, layer)
             assert (result.dtype, result.flags.writeable) == (np.dtype(np.float32), False)
             assert_allclose(result, here.stage(stage.key, layer), **NEAR, err_msg=stage.key)
@@ -83,19 +78,23 @@ def test_every_stage_is_the_cpus(
 
 @pytest.mark.parametrize("device", [accelerator.NAME, *REAL])
 @pytest.mark.usefixtures("stand_in")
-def test_what_is_read_with_the_models_weights(cpu: gpt2viz.Model, device: str) -> None:
-    model = gpt2viz.load_model(device=device)
-    here, there = gpt2viz.trace(cpu, TEXT), gpt2viz.trace(model, TEXT)
-    lenses = [gpt2viz.logit_lens(m, t) for m, t in ((cpu, here), (model, there))]
+def test_what_is_read_with_the_models_weights(model: gpt2viz.Model, device: str) -> None:
+    other = gpt2viz.load_model(device=device)
+    here, there = gpt2viz.trace(model, TEXT), gpt2viz.trace(other, TEXT)
+    lenses = [gpt2viz.logit_lens(m, t) for m, t in ((model, here), (other, there))]
     assert_array_equal(lenses[1].top, lenses[0].top)
     assert_allclose(lenses[1].probability, lenses[0].probability, **NEAR)
-    parts = [gpt2viz.contributions(m, t, 300) for m, t in ((cpu, here), (model, there))]
+    parts = [gpt2viz.contributions(m, t, 300) for m, t in ((model, here), (other, there))]
     assert_allclose(parts[1].heads, parts[0].heads, **NEAR)
     assert parts[1].total == pytest.approx(parts[1].logit, abs=1e-4)
-    lengths = [value_weighted(m, t, 2) for m, t in ((cpu, here), (model, there))]
+    lengths = [value_weighted(m, t, 2) for m, t in ((model, here), (other, there))]
     assert_allclose(lengths[1], lengths[0], **NEAR)
-    texts = [[c.token for c in gpt2viz.generate(m, TEXT, 3)] for m in (cpu, model)]
+    texts = [[c.token for c in gpt2viz.generate(m, TEXT, 3)] for m in (model, other)]
     assert texts[1] == texts[0]
+    compared = gpt2viz.compare_models(model, other, [TEXT], n_tokens=4)
+    assert compared.words().endswith("are bit for bit the same.")
+    assert {m.network.device.type for m in (compared.before, compared.after)} == {"cpu"}
+    assert other.network.device.type == device
 
 
 @pytest.mark.parametrize("explicit", [True, False], ids=["captured", "derived"])
@@ -125,15 +124,15 @@ def test_a_device_that_is_not_here(name: str) -> None:
 
 
 def test_a_gpu_without_room_is_said_in_words(
-    cpu: gpt2viz.Model, monkeypatch: pytest.MonkeyPatch, tiny_folder: Path
+    model: gpt2viz.Model, monkeypatch: pytest.MonkeyPatch, tiny_folder: Path
 ) -> None:
     def full(*_: Any, **__: Any) -> None:
         raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB")
 
-    monkeypatch.setattr(cpu.network, "forward", full)
+    monkeypatch.setattr(model.network, "forward", full)
     with pytest.raises(gpt2viz.TooLargeError, match="too little memory for 4 tokens"):
-        gpt2viz.trace(cpu, TEXT)
+        gpt2viz.trace(model, TEXT)
     monkeypatch.setattr(torch.nn.Module, "to", full)
     with pytest.raises(gpt2viz.TooLargeError, match="too little memory for mine"):
         gpt2viz.load_model(tiny_folder, "mine")
-    assert devices.find("cpu").type == cpu.network.wte.weight.device.type == "cpu"
+    assert devices.find("cpu").type == model.network.wte.weight.device.type == "cpu"

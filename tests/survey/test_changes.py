@@ -295,6 +295,12 @@ def test_models_that_cannot_be_compared_are_refused(tiny: Model, model: Model) -
         compare_models(tiny, with_noise(tiny, 0.1), ["A", "A crane"], n_tokens=12)
 
 
+def test_a_document_of_one_token_is_passed_over_for_the_next(tiny: Model) -> None:
+    texts = [text for n in range(8) for text in ("A", TEXTS[n % 6])]
+    changes = compare_models(tiny, with_noise(tiny, 0.1), texts, n_tokens=12)
+    assert changes._sample == tuple(tuple(tiny.tokenizer.encode(t)[:12]) for t in texts[1::2])
+
+
 def test_few_documents_list_no_head(tiny: Model) -> None:
     changes = compare_models(tiny, with_noise(tiny, 0.1), TEXTS[:4], n_tokens=12)
     assert "Fewer than five documents" in changes.words()
@@ -352,6 +358,19 @@ def test_the_command_goes_on_where_it_stopped(
     assert "Choose another folder" in other.stderr
 
 
+def test_finished_shards_are_of_the_same_parameters(
+    folders: tuple[Path, Path, Path], tiny: Model, tmp_path: Path
+) -> None:
+    read, first = gpt2viz.load_model(folders[0]), with_noise(tiny, 0.1)
+    compared(read, first, out=tmp_path)
+    compared(copy.deepcopy(read), first, out=tmp_path)
+    with torch.no_grad():
+        read.network.get_parameter("h.1.ln_1.bias")[3] += 0.5
+    for pair in ((tiny, with_noise(tiny, 0.2)), (read, first)):
+        with pytest.raises(SurveyError, match="Choose another folder"):
+            compared(*pair, out=tmp_path)
+
+
 def elsewhere(tasks: Iterable[Task]) -> Iterator[tuple[int, Sums]]:
     """Work as another process or machine does, which gets all packed: see ``test_survey``."""
     for task in tasks:
@@ -363,6 +382,7 @@ def test_another_process_gives_the_same_bytes(
 ) -> None:
     before, after, corpus = folders
     for name, engine in (("here", local(1)), ("there", elsewhere)):
-        compare_models(before, after, corpus, n_tokens=12, out=tmp_path / name, engine=engine)
+        out = str(tmp_path / name)
+        compare_models(before, after, str(corpus), n_tokens=12, out=out, engine=engine)
     for path in (tmp_path / "here").iterdir():
         assert path.read_bytes() == (tmp_path / "there" / path.name).read_bytes()

@@ -27,7 +27,7 @@ def surveyed(folder: Path, tmp_path: Path) -> Path:
 
 
 def read_survey(folder: Path, n_layer: int, n_head: int) -> Survey | None:
-    return read(folder, WeightFiles.of([folder / "model.safetensors"]), n_layer, n_head)
+    return read(str(folder), WeightFiles.of([folder / "model.safetensors"]), n_layer, n_head)
 
 
 def test_it_is_read_as_it_was_made(surveyed: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import socket
 import sys
@@ -164,22 +165,18 @@ def test_a_column_of_numbers_and_a_pipe_are_no_texts(tmp_path: Path) -> None:
         list(documents(tmp_path / "pipe.txt"))
 
 
-@pytest.fixture
-def silent() -> Iterator[str]:
-    """The address of a server that takes calls and says nothing."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        yield f"127.0.0.1:{server.getsockname()[1]}"
-
-
 @pytest.mark.slow
-def test_an_address_where_no_cluster_answers(silent: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_address_where_no_cluster_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("ray")
     monkeypatch.setattr("gpt2viz.survey.engines.ANSWER", 1)
     with socket.create_server(("127.0.0.1", 0)) as closed:
         nobody = f"127.0.0.1:{closed.getsockname()[1]}"
-    for address in (nobody, silent, f"ray://{silent}", "no-such-host.invalid:6379"):
-        with pytest.raises(SurveyError, match=rf"^No Ray cluster answers at {address}; `ray start"):
-            on_ray(1, address)
+    with socket.create_server(("127.0.0.1", 0)) as server:  # which takes calls and says nothing
+        silent = f"127.0.0.1:{server.getsockname()[1]}"
+        for address in (nobody, silent, f"ray://{silent}", "no-such-host.invalid:6379"):
+            text = rf"^No Ray cluster answers at {address}; `ray start"
+            with pytest.raises(SurveyError, match=text):
+                on_ray(1, address)
     for address in ("here", "127.0.0.1", "127.0.0.1:x", "a:b:c"):
         with pytest.raises(SurveyError, match="is HOST:PORT of a Ray cluster, or auto, not"):
             on_ray(1, address)
@@ -387,10 +384,14 @@ def test_a_shard_against_numpy_for_each_passage(
     assert all(text == own[passage] for passage, text in sums.texts.items())
 
 
-def test_the_survey_of_a_file(tiny_folder: Path, corpus: Path, tmp_path: Path) -> None:
-    out = tmp_path / "out"
+@pytest.mark.parametrize("form", [str, Path])
+def test_the_survey_of_a_file(tiny_folder: Path, corpus: Path, tmp_path: Path, form: type) -> None:
+    model, out = write_checkpoint(tmp_path / "model", seed=1), tmp_path / "out"
+    survey(corpus, model, tmp_path / "earlier", N_TOKENS, "cpu", local(1))
+    shutil.copy(tiny_folder / "model.safetensors", model)  # other weights in the same file
     heard: list[tuple[int, int]] = []
-    survey(corpus, tiny_folder, out, N_TOKENS, "cpu", local(1), progress=lambda *n: heard.append(n))
+    given = form(corpus), form(model), form(out), N_TOKENS, "cpu", local(1)
+    survey(*given, progress=lambda *n: heard.append(n))
     assert heard == [(0, 5), (1, 5), (2, 5), (4, 5), (5, 5)]  # documents, of which a shard has two
     assert len(list(out.glob("shard-*.npz"))) == 4
     whole = score(gpt2viz.load_model(tiny_folder), Shard(0, 0, tuple(TEXTS)), N_TOKENS)
@@ -470,15 +471,6 @@ def test_every_checkpoint_is_surveyed_and_one_cut_off_goes_on(corpus: Path, tmp_
             assert rows["score"].tolist() == [row["score"] for row in head_rows(whole)]
 
 
-def test_a_model_without_checkpoints_has_no_survey_of_them(
-    tiny_folder: Path, corpus: Path, tmp_path: Path
-) -> None:
-    with pytest.raises(
-        SurveyError, match=r"has no checkpoints of its training, such as steps/step"
-    ):
-        survey_steps(corpus, tiny_folder, tmp_path / "out", N_TOKENS, "cpu", local(1))
-
-
 def test_a_survey_in_this_process_gives_its_threads_back(
     tiny_folder: Path, corpus: Path, tmp_path: Path
 ) -> None:
@@ -491,7 +483,9 @@ def test_a_survey_in_this_process_gives_its_threads_back(
         torch.set_num_threads(before)
 
 
-def test_another_survey_is_not_mixed_in(tiny_folder: Path, corpus: Path, tmp_path: Path) -> None:
+def test_another_survey_is_not_mixed_in_and_what_has_none_is_refused(
+    tiny_folder: Path, corpus: Path, tmp_path: Path
+) -> None:
     out = tmp_path / "out"
     for about in ("", "Five texts."):  # which may be said anew
         survey(corpus, tiny_folder, out, N_TOKENS, "cpu", local(1), about)
@@ -505,6 +499,8 @@ def test_another_survey_is_not_mixed_in(tiny_folder: Path, corpus: Path, tmp_pat
     (begun / "tokenizer_config.json").write_text('{"add_bos_token": true}', encoding="utf-8")
     with pytest.raises(SurveyError, match="3 to 24"):
         survey(corpus, begun, out, 2, "cpu", local(1))
+    with pytest.raises(SurveyError, match="has no checkpoints of its training, such as steps/step"):
+        survey_steps(corpus, tiny_folder, out, N_TOKENS, "cpu", local(1))
     (tmp_path / "empty.txt").write_text("\n", encoding="utf-8")
     with pytest.raises(SurveyError, match="no text"):
         survey(tmp_path / "empty.txt", tiny_folder, tmp_path / "none", 12, "cpu", local(1))
