@@ -1,18 +1,7 @@
 """Count what the project weighs, and refuse what is heavier than it was: ``make size``.
 
 ``AT_MOST`` only falls: lower it when something gets lighter. A change that adds lines has to take
-as many away. Llama's family had an allowance of 3,000 product lines, and the sentence in words,
-with what the next word comes from, one of 600, with the tests that hold them. Attention of what
-transformers really runs has one of 620, and 520 lines of tests and benchmarks. The Textbook's one
-thread has one of 150 lines in app/ and 100 of tests, and product lines fell by as many. The page
-that runs a model has 950 product lines, and 520 of tests, which give it 200 sentences. The
-Textbook's merges of the reader's own word, the neurons that fire on it, a model trained part by
-part and a mixture that moves have 215 product lines, 90 of them in app/, and 155 of tests. The
-comparison of two checkpoints over many texts, with its command and its pages, has 1,470 product
-lines, 390 of them in app/, and 530 of tests. What was left of Llama's family took 57 product lines
-and 50 of tests and benchmarks. Bars and curves without Plotly's library, which opens four pages in
-half the time, took 440 lines of app/ and 170 of tests and benchmarks. A saved page of 0.1 MB, drawn
-by the app's own scripts, took 60 product lines and 30 of tests.
+as many away; what had an allowance stands in this file's history.
 """
 
 from __future__ import annotations
@@ -29,8 +18,8 @@ SUFFIXES = (".py", ".js", ".css")
 
 #: What each may weigh now, and the aim.
 AT_MOST = {
-    "product lines": (61_628, 44_000),
-    "of them app/": (25_007, 17_500),
+    "product lines": (61_626, 44_000),
+    "of them app/": (25_004, 17_500),
     "lines of tests and benchmarks": (49_948, 37_000),
     "modules": (300, 300),
     "private names of Streamlit": (2, 3),

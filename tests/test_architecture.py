@@ -85,6 +85,7 @@ def named(path: Path) -> str:
 def test_the_map_has_every_room() -> None:
     folders = {p.name for p in (ROOT / "gpt2viz").iterdir() if (p / "__init__.py").is_file()}
     assert {room.split(".")[0] for room in MAP} == folders | {"pages"}
+    assert not any("training" in allowed for allowed, _ in MAP.values())
     beside = {p.stem for p in (ROOT / "gpt2viz").glob("*.py")}
     assert beside == BASE | TOP
 
@@ -146,10 +147,6 @@ def test_nobody_waits_for_the_package_it_is_in() -> None:
     assert not waiting
 
 
-def test_nobody_imports_training() -> None:
-    assert not [room for room, (allowed, _) in MAP.items() if "training" in allowed]
-
-
 def test_functions_fit_a_screen() -> None:
     assert not [
         f"{named(path)}:{node.lineno} {node.name}"
@@ -157,21 +154,6 @@ def test_functions_fit_a_screen() -> None:
         for node in nodes(path)
         if isinstance(node, ast.FunctionDef) and (node.end_lineno or 0) - node.lineno >= 50
     ]
-
-
-def test_everything_public_has_a_docstring() -> None:
-    offenders = []
-    for path in SOURCES:
-        tree = nodes(path)[0]
-        assert isinstance(tree, ast.Module)
-        public = [
-            node
-            for node in tree.body
-            if isinstance(node, ast.FunctionDef | ast.ClassDef) and not node.name.startswith("_")
-        ]
-        offenders += [f"{named(path)}: {n.name}" for n in public if not ast.get_docstring(n)]
-        offenders += [] if ast.get_docstring(tree) else [named(path)]
-    assert not offenders
 
 
 def test_only_renderers_and_files_know_plotly() -> None:

@@ -190,6 +190,25 @@ def go(page: Page, server: str, place: str) -> None:
 
 
 @pytest.fixture
+def offline(browser: Browser) -> Iterator[Page]:
+    """A page that may open files, and must not ask for anything else."""
+    page = browser.new_page()
+    requests: list[str] = []
+
+    def note(request: Request) -> None:
+        requests.append(request.url)
+
+    page.context.on("request", note)  # those of windows that it opens too
+    complaints: list[str] = []
+    page.on("console", lambda message: complaints.append(message.text))
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    yield page
+    page.close()
+    assert [url for url in requests if not url.startswith(("file:", "data:", "blob:"))] == []
+    assert complaints == []
+
+
+@pytest.fixture
 def visit(browser: Browser, server: str) -> Iterator[Callable[..., Page]]:
     """Open a page as a new visitor; the console must stay silent, and nobody else be asked."""
     here: list[Visitor] = []

@@ -5,11 +5,10 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import ROOT
 
@@ -33,32 +32,18 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
-@pytest.fixture
-def page(browser: Browser) -> Iterator[Page]:
-    page = browser.new_page(viewport={"width": 1440, "height": 900})
-    requests: list[str] = []
-    complaints: list[str] = []
-    page.on("request", lambda request: requests.append(request.url))
-    page.on("console", lambda message: complaints.append(message.text))
-    page.on("pageerror", lambda error: complaints.append(str(error)))
-    yield page
-    page.close()
-    assert [url for url in requests if not url.startswith(("file:", "data:"))] == []
-    assert complaints == []
-
-
-def test_the_docs_are_searched_from_the_disk(site: Path, page: Page) -> None:
-    page.goto((site / "index.html").as_uri())
-    page.locator(".md-search__input").click()
-    page.wait_for_function("window.__index")
-    page.keyboard.type("confidence intervals", delay=20)
-    result = page.locator(".md-search-result__link")
+def test_the_docs_are_searched_from_the_disk(site: Path, offline: Page) -> None:
+    offline.goto((site / "index.html").as_uri())
+    offline.locator(".md-search__input").click()
+    offline.wait_for_function("window.__index")
+    offline.keyboard.type("confidence intervals", delay=20)
+    result = offline.locator(".md-search-result__link")
     expect(result.first).to_be_visible()
     places = [link.get_attribute("href") or "" for link in result.all()]
     assert any("researchers.html" in place for place in places), places
     file = places[0].rpartition("/")[2].partition("#")[0].partition("?")[0]
     result.first.click()
-    page.wait_for_url(f"**/{file}*")
+    offline.wait_for_url(f"**/{file}*")
 
 
 def python_is_coloured(page: Page) -> None:
@@ -68,9 +53,9 @@ def python_is_coloured(page: Page) -> None:
     assert keyword.evaluate(color) != plain.evaluate(color)
 
 
-def test_python_is_coloured(site: Path, page: Page) -> None:
-    page.goto((site / "researchers.html").as_uri())
-    python_is_coloured(page)
+def test_python_is_coloured(site: Path, offline: Page) -> None:
+    offline.goto((site / "researchers.html").as_uri())
+    python_is_coloured(offline)
 
 
 #: Public names from six rooms.
@@ -84,11 +69,11 @@ NAMES = (
 )
 
 
-def test_the_reference_shows_where_a_name_comes_from(site: Path, page: Page) -> None:
-    page.goto((site / "api.html").as_uri())
-    python_is_coloured(page)
+def test_the_reference_shows_where_a_name_comes_from(site: Path, offline: Page) -> None:
+    offline.goto((site / "api.html").as_uri())
+    python_is_coloured(offline)
     for name in NAMES:
-        heading = page.locator(f"[id='gpt2viz.{name}']")
+        heading = offline.locator(f"[id='gpt2viz.{name}']")
         assert heading.count() == 1, name
         source = heading.locator("xpath=following-sibling::*").locator("details").first
         assert source.locator("summary").inner_text().startswith("Source code in gpt2viz/"), name

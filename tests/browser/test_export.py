@@ -18,7 +18,7 @@ import pytest
 from numpy.testing import assert_allclose
 from PIL import Image
 from PIL.PngImagePlugin import PngImageFile
-from playwright.sync_api import Browser, Frame, Page, Request, expect
+from playwright.sync_api import Browser, Frame, Page, expect
 from pypdf import PdfReader
 
 import gpt2viz
@@ -220,25 +220,6 @@ def test_a_columns_picture_can_be_read_and_leaves_nothing_blank(
                 blank: np.ndarray = np.all(shot > 250, axis=axis)
                 runs = [len(part) for part in "".join("x "[bool(b)] for b in blank).split("x")]
                 assert max(runs) < 0.15 * len(blank)
-
-
-@pytest.fixture
-def offline(browser: Browser) -> Iterator[Page]:
-    """A page that may open files, and must not ask for anything else."""
-    page = browser.new_page()
-    requests: list[str] = []
-
-    def note(request: Request) -> None:
-        requests.append(request.url)
-
-    page.context.on("request", note)  # those of windows that it opens too
-    complaints: list[str] = []
-    page.on("console", lambda message: complaints.append(message.text))
-    page.on("pageerror", lambda error: complaints.append(str(error)))
-    yield page
-    page.close()
-    assert [url for url in requests if not url.startswith(("file:", "data:", "blob:"))] == []
-    assert complaints == []
 
 
 def press_everything(page: Page | Frame) -> None:
