@@ -82,7 +82,7 @@ def figure_bytes(
     ``MissingExtraError`` without Typst or, for a figure that gpt2viz didn't draw, kaleido.
     """
     if kind not in PICTURE_KINDS:
-        raise ExportError(f"A picture is saved as .svg, .pdf, .png or a page, not as {kind!r:.40}.")
+        raise ExportError(f"A picture is saved as .svg, .pdf, .png or .html, not as {kind!r:.40}.")
     sheet = _draw_sheet(figure, about, None if width is None else pixels(width), height)
     if kind == "svg":
         return sheet.svg(svg_heads(about)).encode()
