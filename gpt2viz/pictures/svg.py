@@ -262,11 +262,15 @@ def paint(
 
 
 class _Side(NamedTuple):
-    """The names along a side as they are drawn: every ``step``-th, ``upright`` or not."""
+    """The names along a side as they are drawn: every ``step``-th, ``upright`` or not.
+
+    They are ``deep`` pixels tall.
+    """
 
     names: list[str]
     step: int
     upright: bool
+    deep: float
 
 
 def _side(axis: Axis, room: float, size: float) -> _Side:
@@ -275,7 +279,7 @@ def _side(axis: Axis, room: float, size: float) -> _Side:
     cell, longest = room / len(names), max(text_width(name, size) for name in names)
     flat, steep = ceil((longest + 4) / cell), ceil(LINE * size / cell)
     upright = flat > 1 and not all(name.isdigit() for name in names)
-    return _Side(names, steep if upright else flat, upright)
+    return _Side(names, steep if upright else flat, upright, longest if upright else LINE * size)
 
 
 def _heatmaps(sheet: Sheet, picture: Heatmaps, most: float | None) -> None:
@@ -291,25 +295,24 @@ def _heatmaps(sheet: Sheet, picture: Heatmaps, most: float | None) -> None:
     lead = [_lead(picture, n, size) for n in range(n_columns)]
     bar = _bar_width(picture, (low, high), size) if picture.bar else _GAP
     room = sheet.width - sum(lead) - (n_columns - 1) * _GAP - bar - _MARGIN
-    least = _MIN_WIDTH if n_columns == 1 else 12 * n_columns
-    if room < least:
-        needed = (sheet.width - room + least) / 96 * 2.54
-        raise ExportError(f"Names and colour bar need a picture at least {needed:.1f} cm wide.")
-    each = room / n_columns
-    titles = [_titles(sheet, picture, n, each, over) for n in range(len(panels))]
+    _check_room(sheet, room, n_columns)
+    each = widest = room / n_columns
+    beside = 2 * min(lead[0], bar) if n_columns == 1 else _GAP / 2
     rows = [range(n, min(n + n_columns, len(panels))) for n in range(0, len(panels), n_columns)]
-    kinds = [special for p in panels for special in specials(p, colors) if special.cells.any()]
-    legend = {s.name: (s.color, s.other) for s in kinds} if picture.legend else {}
+    legend = _off_scale(picture, colors) if picture.legend else {}
     top = _MARGIN + LINE * size * bool(legend)
-    tops = [max(len(titles[n]) for n in row) * LINE * over + 4 for row in rows]
-    bottoms = [_names_height(picture, row, each, size) for row in rows]
     gap = 2 * _GAP if len(rows) > 1 else 0
-    fixed = top + sum(tops) + sum(bottoms) + gap * (len(rows) - 1)
-    if most is not None and any(panel.of_pairs for panel in panels):
-        tallest = sum(max(_ratio(panels[n]) for n in row) for row in rows) * each
-        shrunk = max(0.3, min(1.0, (most - fixed) / tallest))
-        sheet.width -= room * (1 - shrunk)
-        each *= shrunk
+    tallest = sum(max(_ratio(panels[n]) for n in row) for row in rows)
+    before = 0.0
+    while each != before:  # narrower ones take more for names and titles, which narrows them more
+        before = each
+        titles = [_titles(picture, n, each + beside, over) for n in range(len(panels))]
+        tops = [max(len(titles[n]) for n in row) * LINE * over + 4 for row in rows]
+        bottoms = [_names_height(picture, row, each, size) for row in rows]
+        fixed = top + sum(tops) + sum(bottoms) + gap * (len(rows) - 1)
+        if most is not None and tallest:
+            each = min(each, max(0.3 * widest, (most - fixed) / tallest))
+    sheet.width -= n_columns * (widest - each)
     sheet.height = top
     _legend(sheet, legend, size)
     for row, down_above, down_below in zip(rows, tops, bottoms, strict=True):
@@ -321,8 +324,7 @@ def _heatmaps(sheet: Sheet, picture: Heatmaps, most: float | None) -> None:
             scale = colors.signed if picture.scale == "signed" else colors.unit
             _panel(sheet, picture, n, box, ends[n], scale, decimals(high))
             for up, line in enumerate(reversed(titles[n])):
-                middle = x + each / 2
-                sheet.text(middle, y - 6 - up * LINE * over, line, over, "middle")
+                sheet.text(x + each / 2, y - 6 - up * LINE * over, line, over, "middle")
             x += each + _GAP
         if row.start == 0 and picture.bar:
             _bar(sheet, picture, (low, high), x, y, min(_BAR_LENGTH, max(tall.values())))
@@ -387,21 +389,18 @@ def _names_height(picture: Heatmaps, row: Iterable[int], wide: float, size: floa
     tall = [0.0]
     for n in row:
         if _names_itself(picture, n, down=False):
-            side = _side(picture.panels[n].columns, wide, size)
-            standing = max(text_width(name, size) for name in side.names[:: side.step])
-            named = standing if side.upright else LINE * size
-            tall.append(named + 6 + LINE * size * bool(picture.panels[n].columns.title))
+            columns = picture.panels[n].columns
+            tall.append(_side(columns, wide, size).deep + 6 + LINE * size * bool(columns.title))
     return max(tall)
 
 
-def _titles(sheet: Sheet, picture: Heatmaps, n: int, wide: float, size: float) -> list[str]:
+def _titles(picture: Heatmaps, n: int, room: float, size: float) -> list[str]:
     panel = picture.panels[n]
     title = panel.title
     if picture.ranged:
         low, high = shared_range(picture.panels, picture.scale)
         title = f"{title} {numeral(low, '.3g')} to {numeral(high, '.3g')}".lstrip()
     parts = [*title.splitlines(), "" if panel.part is None else str(panel.part)]
-    room = sheet.width if picture.n_columns == 1 else wide + _GAP / 2
     return [line for part in parts if part for line in wrap(part, room, size)]
 
 
@@ -460,16 +459,14 @@ def _names(sheet: Sheet, picture: Heatmaps, n: int, box: _Box) -> None:
         sheet.text(x, y, panel.rows.title, size, "middle", turned=True)
     if _names_itself(picture, n, down=False):
         side, y = _side(panel.columns, box.wide, size), box.y + box.tall + 4
-        deep = LINE * size
         for column in range(0, n_columns, side.step):
             x, name = box.x + (column + 0.5) * wide, side.names[column]
             if side.upright:
                 sheet.text(x + size * 0.35, y, name, size, "end", turned=True)
-                deep = max(deep, text_width(name, size))
             else:
                 sheet.text(x, y + size, name, size, "middle")
         middle = box.x + box.wide / 2
-        sheet.text(middle, y + deep + size, panel.columns.title, size, "middle")
+        sheet.text(middle, y + side.deep + size, panel.columns.title, size, "middle")
 
 
 def _numbers(
@@ -521,6 +518,20 @@ def _bar(
         longest = max(longest, text_width(text, size))
     right += longest + LINE * size
     sheet.text(right, y + tall / 2, picture.bar, size, "middle", turned=True)
+
+
+def _check_room(sheet: Sheet, room: float, n_columns: int) -> None:
+    """Raise ``ExportError`` if ``room`` pixels are too few for matrices side by side."""
+    least = _MIN_WIDTH if n_columns == 1 else 12 * n_columns
+    if room < least:
+        needed = (sheet.width - room + least) / 96 * 2.54
+        raise ExportError(f"Names and colour bar need a picture at least {needed:.1f} cm wide.")
+
+
+def _off_scale(picture: Heatmaps, colors: Palette) -> dict[str, tuple[str, str]]:
+    """The two colours of each kind of cell that isn't on the scale, by its name."""
+    kinds = [special for panel in picture.panels for special in specials(panel, colors)]
+    return {kind.name: (kind.color, kind.other) for kind in kinds if kind.cells.any()}
 
 
 def _legend(sheet: Sheet, legend: dict[str, tuple[str, str]], size: float) -> None:

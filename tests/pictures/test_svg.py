@@ -6,6 +6,7 @@ import base64
 import io
 import re
 from collections.abc import Iterable
+from itertools import combinations
 from xml.etree import ElementTree
 
 import numpy as np
@@ -94,28 +95,51 @@ def test_every_weight_is_painted_in_its_place() -> None:
     assert [name for name in texts(root) if len(name) == 1] == [*"abc", *"0123456"]
 
 
-@pytest.mark.parametrize("kind", PICTURES)
+def box(one: ElementTree.Element) -> tuple[float, float, float, float]:
+    """The left, right, upper and lower end of a text; letters are narrower than ``text_width``."""
+    x, y, size = (float(one.attrib[name]) for name in ("x", "y", "font-size"))
+    room = 0.8 * svg.text_width("".join(one.itertext()), size)
+    before = {"start": 0.0, "middle": 0.5, "end": 1.0}[one.get("text-anchor", "start")]
+    if "transform" in one.attrib:
+        return x - 0.7 * size, x + 0.2 * size, y - (1 - before) * room, y + before * room
+    return x - before * room, x + (1 - before) * room, y - 0.7 * size, y + 0.2 * size
+
+
+def ten_tokens() -> dict[str, Heatmaps]:
+    """Matrices of ten tokens, whose names are flat or upright."""
+    values = np.tril(np.random.default_rng(0).normal(size=(10, 10)).astype(np.float32))
+    labels = ["The", "·cat", "·sat", "·on", "·the", "·mat", "·and", "·the", "·cat", "·sat"]
+    axes, later = (Axis("query", labels), Axis("key", labels)), np.triu(np.ones((10, 10), bool), 1)
+    titles = "Attention weight, head 1: layers 1 − layer 0", "Head 1", "layers 1 − layer 0"
+    panels = [Panel(title, values, *axes, masked=later) for title in titles]
+    return {
+        f"{n} in {columns}, {bar}": Heatmaps("what", panels[:n], "signed", columns, 360, bar=bar)
+        for n, columns in ((1, 1), (2, 1), (2, 2), (3, 2), (3, 3))
+        for bar in ("", "difference of weights")
+    }
+
+
+MANY = {**PICTURES, **ten_tokens()}
+
+
+@pytest.mark.parametrize("kind", MANY)
 @pytest.mark.parametrize("width", [321, 661, None])
-def test_all_of_it_stands_on_the_sheet(kind: str, width: int | None) -> None:
-    sheet = svg.draw(PICTURES[kind], width=width, caption=["what " * 30])
+def test_all_of_it_stands_on_the_sheet_and_apart(kind: str, width: int | None) -> None:
+    sheet = svg.draw(MANY[kind], width=width, caption=["what " * 30])
     root = parse(sheet)
     assert width is None or sheet.width <= width
     assert (float(root.attrib["width"]), float(root.attrib["height"])) == pytest.approx(
         (sheet.width, sheet.height), abs=0.01
     )
-    for one in root.iter(f"{SVG}text"):
-        size = float(one.attrib["font-size"])
-        assert size >= svg.MIN_FONT_SIZE
-        room = 0.8 * svg.text_width("".join(one.itertext()), size)  # letters are narrower than that
-        x, y = float(one.attrib["x"]), float(one.attrib["y"])
-        before = {"start": 0.0, "middle": 0.5, "end": 1.0}[one.get("text-anchor", "start")]
-        if "transform" in one.attrib:
-            ends = (y - (1 - before) * room, y + before * room)
-            assert 0 <= ends[0] <= ends[1] <= sheet.height, "".join(one.itertext())
-        else:
-            ends = x - before * room, x + (1 - before) * room
-            assert 0 <= ends[0] <= ends[1] <= sheet.width, "".join(one.itertext())
-        assert 0 < y <= sheet.height
+    written = [(one, *box(one)) for one in root.iter(f"{SVG}text") if "".join(one.itertext())]
+    for one, left, right, top, bottom in written:
+        assert float(one.attrib["font-size"]) >= svg.MIN_FONT_SIZE
+        assert 0 <= left <= right <= sheet.width, "".join(one.itertext())
+        assert 0 <= top <= bottom <= sheet.height, "".join(one.itertext())
+    for (one, *here), (other, *there) in combinations(written, 2):
+        across = min(here[1], there[1]) - max(here[0], there[0])
+        down = min(here[3], there[3]) - max(here[2], there[2])
+        assert min(across, down) <= 0, ["".join(text.itertext()) for text in (one, other)]
     for one in (*root.iter(f"{SVG}rect"), *root.iter(f"{SVG}image")):
         if "x" in one.attrib:
             x, y, wide, tall = (float(one.attrib[name]) for name in ("x", "y", "width", "height"))
