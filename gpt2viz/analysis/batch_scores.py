@@ -16,7 +16,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from gpt2viz.analysis.scores import DECLARED, SCORES, Read, Score, Scores, TokenIds, probe
+from gpt2viz.analysis.scores import DECLARED, SCORES, Read, Score, Scores, TokenIds
 from gpt2viz.arrays import Array
 from gpt2viz.model.checkpoint import Model
 from gpt2viz.model.transformer import Transformer
@@ -86,6 +86,14 @@ def repeated_rows(vocab_size: int, rows: int, period: int, seed: int) -> Tensor:
     return torch.from_numpy(np.concatenate([half, half], axis=1))
 
 
+def probe_rows(vocab_size: int, n_positions: int) -> Tensor:
+    """Random tokens on which a model in training is measured: (8, 2 · period), the same each time.
+
+    The first rows that the bundled model learned from had 64 tokens, and so have these at most.
+    """
+    return repeated_rows(vocab_size, 8, min(32, n_positions // 2), seed=1)
+
+
 #: A head whose last score is less doesn't have that habit, and is never born.
 LEAST = 0.2
 #: The habits that are followed: those of gpt2viz whose score is a weight in [0, 1] on some keys.
@@ -110,19 +118,20 @@ class Emergence(NamedTuple):
 
 
 def measure_probe(model: Model) -> Measured | None:
-    """Every habit's score of every head on the probe: random tokens, repeated once.
+    """Every habit's score of every head, and the losses, on ``probe_rows`` with the mask on.
 
-    It is the same text for every point and every sentence. None without room for two tokens.
+    A record of the training has the same numbers. None without room for two tokens.
     """
-    ids = probe(model.config.vocab_size, model.config.n_positions)
-    if not ids:
+    rows = probe_rows(model.config.vocab_size, model.config.n_positions).to(model.network.device)
+    half = rows.shape[1] // 2
+    if not half:
         return None
-    rows = torch.tensor([ids], device=model.network.device)
-    by_layer = [weights[0] for weights in attention_weights(model.network, rows)]  # (nh, T, T)
+    ids = _token_ids("probe", rows)[0]  # the same for each row, so that scores are of their mean
+    by_layer = [w.mean(axis=0) for w in attention_weights(model.network, rows)]  # (nh, T, T)
     scores = {name: np.stack([SCORES[name].of(w, ids) for w in by_layer]) for name in HABITS}
-    losses, half = token_losses(model.network, rows)[0], len(ids) // 2  # (T − 1,)
-    first = float(losses[: half - 1].mean()) if half > 1 else float("nan")
-    return Measured(scores, first, float(losses[half:].mean()) if half > 1 else float("nan"))
+    losses = token_losses(model.network, rows)  # (8, T − 1)
+    first = float(losses[:, : half - 1].mean()) if half > 1 else float("nan")
+    return Measured(scores, first, float(losses[:, half:].mean()) if half > 1 else float("nan"))
 
 
 def emergence(scores: Scores) -> Emergence:

@@ -17,7 +17,7 @@ from safetensors import safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from gpt2viz.analysis.batch_scores import batch_scores, repeated_rows, token_losses
+from gpt2viz.analysis.batch_scores import batch_scores, probe_rows, token_losses
 from gpt2viz.analysis.scores import SCORES, recorded_scores
 from gpt2viz.errors import GPT2VizError
 from gpt2viz.files import whole
@@ -244,10 +244,9 @@ def measure(network: Transformer, held_out: Ids) -> dict[str, Any]:
     half of repeated random rows, and every head's scores (n_layer × n_head lists).
     """
     network.eval()
-    period = min(32, network.config.n_positions // 2)
-    device = network.device
-    text = torch.from_numpy(held_out).to(device)
-    repeated = repeated_rows(network.config.vocab_size, 8, period, seed=1).to(device)
+    text = torch.from_numpy(held_out).to(network.device)
+    repeated = probe_rows(network.config.vocab_size, network.config.n_positions).to(text.device)
+    period = repeated.shape[1] // 2
     losses = token_losses(network, repeated)
     scores = batch_scores(network, {"text": text, "probe": repeated}, recorded_scores())
     return {

@@ -20,9 +20,11 @@ from gpt2viz.analysis.batch_scores import (
     main_habit,
     measure_probe,
     partner,
+    probe_rows,
     token_losses,
 )
-from gpt2viz.analysis.scores import probe
+from gpt2viz.files import read_json
+from gpt2viz.model.checkpoint import BUNDLED
 from gpt2viz.model.transformer import Transformer
 from gpt2viz.run import forward
 from tests.checkpoints import write_checkpoint
@@ -43,16 +45,21 @@ def test_a_head_is_born_at_half_of_its_last_score(subtests: pytest.Subtests) -> 
             assert emergence(np.array(scores)).point == point
 
 
+def surprises(logits: np.ndarray, ids: list[int]) -> list[float]:
+    """−ln p of every token but the first."""
+    return [np.log(np.exp(row - row[n]).sum()) for row, n in zip(logits[:-1], ids[1:], strict=True)]
+
+
 @pytest.mark.parametrize("family", FAMILIES)
 def test_the_habits_are_measured_on_random_tokens_said_twice(tmp_path: Path, family: str) -> None:
     """By loops over NumPy's weights: of each query, what its targets get together."""
     model = gpt2viz.load_model(written(tmp_path / "model", family, seed=4))
     result = measure_probe(model)
     assert result is not None
-    ids = list(probe(420, model.config.n_positions))
-    T, n = len(ids), len(ids) // 2
-    assert ids[:n] == ids[n:]
-    run = oracle(tmp_path / "model").run(ids, True)
+    rows = probe_rows(420, model.config.n_positions).tolist()
+    T, n = len(rows[0]), len(rows[0]) // 2
+    assert all(ids[:n] == ids[n:] for ids in rows)
+    runs = [oracle(tmp_path / "model").run(ids, True) for ids in rows]
     targets = {
         "previous token": lambda t: [t - 1],
         "same token": lambda t: [t],
@@ -62,15 +69,23 @@ def test_the_habits_are_measured_on_random_tokens_said_twice(tmp_path: Path, fam
     }
     assert set(result.scores) == set(HABITS) == set(targets)
     for name, of in targets.items():
-        for layer, weights in enumerate(run["weights"]):
+        for layer, weights in enumerate(np.mean([run["weights"] for run in runs], axis=0)):
             for head, one in enumerate(weights):
                 got = [sum(one[t, j] for j in of(t)) for t in range(1, T) if of(t)]
                 assert_allclose(result.scores[name][layer, head], np.mean(got), rtol=1e-4)
-    logits = run["logits"]
-    losses = [np.log(np.exp(logits[t] - logits[t, ids[t + 1]]).sum()) for t in range(T - 1)]
-    assert_allclose(
-        [result.first, result.again], [np.mean(losses[: n - 1]), np.mean(losses[n:])], 1e-4
-    )
+    losses = np.array([surprises(run["logits"], ids) for run, ids in zip(runs, rows, strict=True)])
+    halves = losses[:, : n - 1].mean(), losses[:, n:].mean()
+    assert_allclose([result.first, result.again], halves, 1e-4)
+
+
+def test_a_checkpoint_is_measured_as_the_record_of_its_training_was() -> None:
+    """But for the rounding to five bits, and where rows had no more than 64 tokens as well."""
+    points = {point["step"]: point for point in read_json(BUNDLED / "training.json")["curves"]}
+    for step in (500, 1500, 4000):
+        result = measure_probe(gpt2viz.load_steps()[step])
+        assert result is not None
+        assert_allclose(result.again, points[step]["second_half_loss"], atol=0.03)
+        assert_allclose(result.scores["induction"], points[step]["induction"], atol=0.02)
 
 
 @pytest.mark.parametrize("of", [attention_weights, token_losses])

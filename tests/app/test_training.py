@@ -17,6 +17,7 @@ from numpy.testing import assert_allclose
 
 import gpt2viz
 from gpt2viz import settings
+from gpt2viz.analysis.batch_scores import Measured, measure_probe
 from gpt2viz.app import checkpoint_runs, output, run_cache
 from gpt2viz.app.run_cache import ByteLRUCache
 from gpt2viz.labels import label
@@ -150,6 +151,11 @@ def test_a_chosen_head_is_followed_through_the_points(grown: Path) -> None:
         *("previous token", "same token", "first token", "duplicate token", "induction")
     ]
     (beside,) = [name for name in lines if name.startswith("0.3 ")]
+    assert "The mask is off" not in page_text(page)
+    unmasked = open_page("training", model="grown", layer="2", head="1", causal="false")
+    assert "The mask is off for your sentence alone." in page_text(unmasked)
+    off = {n["name"]: n["values"] for n in sent(unmasked, "steps")["curves"]["score"]["lines"]}
+    assert off["induction"] == lines["induction"]
     for n, step in enumerate(STEPS):
         result = checkpoint_runs.habits("grown", 1)[step].scores
         assert_allclose(lines["induction"][n], result["induction"][2, 1])
@@ -160,7 +166,16 @@ def test_a_chosen_head_is_followed_through_the_points(grown: Path) -> None:
 
 
 @pytest.mark.parametrize("grown", [LLAMA], indirect=True)
-def test_no_head_is_born_at_a_checkpoint_with_the_weights_of_another(grown: Path) -> None:
+def test_no_head_is_born_at_a_checkpoint_with_the_weights_of_another(
+    grown: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def measure(model: gpt2viz.Model) -> Measured:
+        result = measure_probe(model)
+        assert result is not None
+        share = 0.4 if model.name == "grown, step 1" else 1
+        return result._replace(scores={name: share * s for name, s in result.scores.items()})
+
+    monkeypatch.setattr(checkpoint_runs, "measure_probe", measure)
     shutil.rmtree(grown / "steps" / "step-20")
     shutil.copytree(grown / "steps" / "step-300", grown / "steps" / "step-20")
     with pytest.warns(UserWarning, match="steps 20, 300 have the same weights"):

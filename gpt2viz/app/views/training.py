@@ -174,6 +174,11 @@ def _checkpoints(view: View) -> bool:
         "Play the film, or drag the slider, to watch the model learn to read **your sentence**. "
         "Click a head to follow it, or a curve to go there."
     )
+    if not view.trace.causal:
+        prose.caption(
+            "The mask is off for your sentence alone. Random tokens, the heads' scores and all "
+            "that follows the film are measured with it on, as the model learned."
+        )
     pictures = st.container()
     beside = _births(view, training.dated, habits, chosen)
     with pictures:
@@ -433,8 +438,8 @@ def _notes(view: View) -> None:
     """Explain the measures, with their definitions and sources."""
     prose.markdown(
         "A head **forms** at the first checkpoint at which its main habit reaches half of its "
-        f"final score. Habits that end below {LEAST:g} don't count. Scores are measured on random "
-        "tokens, repeated.\n\n"
+        f"final score. Habits that end below {LEAST:g} don't count. Scores and the losses on "
+        "random tokens are means over eight texts: up to 32 tokens, repeated, mask on.\n\n"
         "Between checkpoints the film blends the weights that it draws. Every number and label is "
         "a checkpoint's own.\n\n"
         "The **logit lens** stops after each layer and asks for a prediction (nostalgebraist "
