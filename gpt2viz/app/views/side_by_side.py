@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -182,15 +183,17 @@ def _pick_sides(view: View, what: str, choices: DeltaGenerator) -> Sides:
 
 def _pick_model(view: View, choices: DeltaGenerator) -> Sides:
     name = view.model.name
-    others = [other for other in run_cache.model_folders() if other != name]
+    folders = run_cache.model_folders()
+    others = [other for other in folders if other != name and _tokenize_alike(name, other)]
+    if not others:
+        st.info(sentence("side_by_side.no_other", a=literal(name)), icon=":material/info:")
+        st.stop()
     chosen: str = choices.selectbox(
         "Model B",
         help="Any model with the same tokenizer, such as another checkpoint of one training.",
         **address.choice(parameters.MODEL2, others, others[0]),
     )
     try:
-        if not _tokenize_alike(name, chosen):
-            raise GPT2VizError(sentence("side_by_side.tokenizers", a=name, b=chosen))
         model = _load_beside(name, chosen)
         trace = run_cache.run(replace(view.trace.key, model=chosen))
     except GPT2VizError as error:
@@ -231,8 +234,11 @@ def _compare_over_texts(both: Sides, choices: DeltaGenerator) -> bool:
 
 @st.cache_data(max_entries=64, show_spinner="Comparing the tokenizers …")
 def _tokenize_alike(a: str, b: str) -> bool:
+    """True for two models of one tokenizer; False where one can't be read."""
     folders = run_cache.model_folders()
-    return load_tokenizer(folders[a]).cuts_like(load_tokenizer(folders[b]))
+    with suppress(GPT2VizError):
+        return load_tokenizer(folders[a]).cuts_like(load_tokenizer(folders[b]))
+    return False
 
 
 def _load_beside(first: str, second: str) -> Model:
