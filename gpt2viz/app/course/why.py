@@ -115,11 +115,11 @@ def take_apart(book: Book) -> dict[str, Any]:
     """Decompose the cell's score into a sum, and explain why its key got more than the others."""
     read, look = book.values["read"], book.values["look"]
     case = reason(explain_row(read.view.model, read.view.trace, *look[:3]), look.key)
-    own, weight = not read.twice, f"{case.weight:.2f}"
+    own = not read.twice and address.get(parameters.TEXT) != parameters.TEXT.default
     small = sentence("why.small", weight=case.weight)
     hard = case.weight > _HALF
     values: dict[str, Any] = {
-        "weight": weight,
+        "weight": f"{case.weight:.2f}",
         "why_own": Check(own and hard, small if own and not hard else ""),
     }
     if not np.isfinite(case.deviation).all():
