@@ -37,5 +37,4 @@ def test_the_readme_tells_of_every_page() -> None:
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| \*\*(.*?)\*\* \|", readme, re.M)
     assert sorted(rows) == sorted(page.title for page in pages.PAGES)
-    assert len([name for name, chapter in CHAPTERS.items() if not chapter.part]) == 1 + 15
-    assert "A map, then fifteen short chapters" in readme
+    assert f"A map, then {len(CHAPTERS) - 1} short chapters" in readme
