@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mimetypes
 import pickle
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
@@ -271,12 +272,11 @@ def tables_on_demand(
     popover.button(label, draw, key=key)
 
 
-def file_button(
-    label: str, data: Any, name: str, mime: str, slot: Any = st, **options: Any
-) -> None:
+def file_button(label: str, data: Any, name: str, slot: Any = st, **options: Any) -> None:
     """Draw a button in ``slot`` that saves ``data``, or what it returns if called, as a file."""
     options |= {"icon": ":material/download:", "on_click": "ignore"}
-    slot.download_button(label, data, file_name=name, mime=mime, **options)
+    mime, _ = mimetypes.guess_type(name)
+    slot.download_button(label, data, name, mime or "application/octet-stream", **options)
 
 
 def draw_numbers(name: str) -> int:

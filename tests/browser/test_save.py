@@ -48,7 +48,7 @@ def test_a_picture_and_its_numbers(walk: Callable[..., Page]) -> None:
         assert words in written
     assert next(root.iter(f"{SVG}rect")).get("fill") == "#ffffff"  # from a dark page
     name, path = saved(page, "CSV")  # Save is still open
-    assert name == f"{NAME}Attention-weights-L1H5_causal.csv"
+    assert name == f"{NAME}Numbers-of-Attention-weights-L1H5_causal.csv"  # not the table's name
     numbers = pd.read_csv(path)
     weights = gpt2viz.trace(bundled_model(), "Dog bites man").stage("weights", 1)[0, 5]
     np.testing.assert_allclose(numbers["value"].to_numpy().reshape(weights.shape), weights, 1e-5)

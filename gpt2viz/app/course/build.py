@@ -137,7 +137,7 @@ def write_on(book: Book) -> dict[str, Any]:
     st.markdown(f"“{beginning}:{'green' if same else 'orange'}-background[{ends}]”")
     if same and complete:
         file = Draft(given).file(book.view.model, run.token_ids)
-        output.file_button("Your GPT-2 as a file", file, "my_gpt2.py", "text/x-python")
+        output.file_button("Your GPT-2 as a file", file, "my_gpt2.py")
     return {
         "differently": not same,
         "real_end": real_end,

@@ -90,8 +90,8 @@ def bar(known: Answered, summary: str) -> None:
         if summary:
             st.markdown(summary)
         prose.caption("Kept in this browser. A file carries it to another.")
-        name, mime = "gpt2viz-progress.json", "application/json"
-        output.file_button("Save as a file", serialize(), name, mime, disabled=not started)
+        name = "gpt2viz-progress.json"
+        output.file_button("Save as a file", serialize(), name, disabled=not started)
         st.file_uploader(
             "Open a progress file",
             type="json",

@@ -32,8 +32,7 @@ def offer() -> None:
             "say how to use it in 90 minutes, or in five lessons."
         )
         for label, file in SHEETS.items():
-            mime = "text/html" if file.endswith("html") else "text/markdown"
-            output.file_button(label, (FOLDER / file).read_bytes(), f"gpt2viz-{file}", mime)
+            output.file_button(label, (FOLDER / file).read_bytes(), f"gpt2viz-{file}")
         prose.caption(f"All shapes of {_NAME} on a page, to print and keep.")
         shapes()
 
@@ -42,4 +41,4 @@ def shapes(book: Book | None = None) -> None:
     """Draw a button for the sheet of all shapes, among the sheets or in the ``book``."""
     sheet = sizes.shape_sheet(sizes.RELEASED[0].config, _NAME, T=_T)
     key = "shapes_in_book" if book else None
-    output.file_button("Sheet of shapes", sheet, "gpt2viz-shapes.html", "text/html", key=key)
+    output.file_button("Sheet of shapes", sheet, "gpt2viz-shapes.html", key=key)

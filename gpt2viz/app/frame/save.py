@@ -30,16 +30,8 @@ from gpt2viz.pictures.plotly.chart import chart
 from gpt2viz.pictures.svg import Drawable, Sheet
 from gpt2viz.run.session import LARGEST, Session, read_session
 
-_MIME = {
-    "csv": "text/csv",
-    "parquet": "application/vnd.apache.parquet",
-    "pdf": "application/pdf",
-    "svg": "image/svg+xml",
-    "html": "text/html",
-    "json": "application/json",
-}
-
-
+#: What a button says that isn't its kind of file in capitals.
+_LABELS = {"parquet": "Parquet", "safetensors": "safetensors", "json": "Session"}
 _PRINT_WINDOW = (
     " PDF opens your browser's print window: choose *Save as PDF* there. Where this server has "
     "`pip install 'gpt2viz[export]'`, it is a file."
@@ -87,7 +79,7 @@ def _picture(outputs: output.PageOutputs, about: Callable[[str], About]) -> None
         for kind in export.PICTURE_KINDS:
             if (kind == "svg" and isinstance(picture, Drawable)) or (kind == "pdf" and at_once):
                 make = partial(export.figure_bytes, picture, kind, source)
-                _download("picture", kind, source, make)
+                _download(kind, source, make)
             elif st.button(kind.upper(), icon=":material/download:", key=f"save_{kind}"):
                 count = st.session_state["_saved"] = st.session_state.get("_saved", 0) + 1
                 request = f"{kind}-{count}"
@@ -98,7 +90,7 @@ def _picture(outputs: output.PageOutputs, about: Callable[[str], About]) -> None
     )
     numbers = picture.table()
     if len(numbers):
-        _offer_table("picture", "Its numbers, one per row", numbers, source)
+        _offer_table("Its numbers, one per row", numbers, about(f"Numbers of {name}"))
     # Last: once the picture is saved, a user may press a button above, which must be this run's.
     parts, caption = _parts(picture, source) if request else ([], [])
     name = export.file_name(source, requested_kind).removesuffix(f".{requested_kind}")
@@ -148,18 +140,18 @@ def _names(pictures: Mapping[str, Picture]) -> list[str]:
 
 def _table(outputs: output.PageOutputs, about: Callable[[str], About]) -> None:
     name: str = st.selectbox("Table", list(outputs.tables), key="save_table")
-    _offer_table("table", "All of its rows", outputs.tables[name], about(name))
+    _offer_table("All of its rows", outputs.tables[name], about(name))
     st.caption(
         "Parquet keeps every value exactly. In CSV, cells that start like a formula get an "
         "apostrophe, so that spreadsheets don't run them; the column *about* counts them."
     )
 
 
-def _offer_table(tab: str, words: str, table: Any, about: About) -> None:
+def _offer_table(words: str, table: Any, about: About) -> None:
     st.markdown(words)
     with st.container(horizontal=True):
         for kind in export.TABLE_KINDS:
-            _download(tab, kind, about, partial(export.table_bytes, table, kind, about))
+            _download(kind, about, partial(export.table_bytes, table, kind, about))
 
 
 def _run(outputs: output.PageOutputs, traces: dict[str, Trace]) -> None:
@@ -171,7 +163,7 @@ def _run(outputs: output.PageOutputs, traces: dict[str, Trace]) -> None:
     with st.container(horizontal=True):
         for kind in export.TRACE_KINDS:
             about, make = export.about(trace, "run"), partial(_trace_bytes, outputs, name, kind)
-            _download("run", kind, about, make)
+            _download(kind, about, make)
     st.caption("Open NPZ with `numpy.load`, safetensors with the library of that name.")
 
 
@@ -184,18 +176,13 @@ def _page(outputs: output.PageOutputs, about: About) -> None:
     pictures, tables = outputs.pictures, outputs.tables
     if pictures or tables:
         st.markdown("**This page's pictures and tables** in one file that opens in any browser")
-        _download(
-            "page",
-            "html",
-            about,
-            lambda: export.page_html(list(pictures.items()), about, tables.items()).encode(),
-            words="HTML",
-        )
+        drawn = list(pictures.items())
+        _download("html", about, lambda: export.page_html(drawn, about, tables.items()).encode())
     _live_page()
     st.markdown("**Your choices**, to open this view again here or on another machine")
     chosen = all_choices()
     session = export.Session(outputs.page, chosen, about.sha256)
-    _download("page", "json", about, lambda: session.to_json().encode(), words="Session")
+    _download("json", about, lambda: session.to_json().encode())
     if long := address.long_choices():
         st.caption(sentence("save.too_long", names=", ".join(long)))
         return
@@ -214,29 +201,13 @@ def _live_page() -> None:
         return
     st.markdown("**The model itself** in one page that runs without this app, to mail or to keep")
     make = partial(live_page.html, model, text)
-    output.file_button(
-        "HTML with the model", make, "attention.html", "text/html", key="save_live_page"
-    )
+    output.file_button("HTML with the model", make, "attention.html", key="save_live_page")
 
 
-def _download(
-    tab: str,
-    kind: str,
-    about: About,
-    make: Callable[[], bytes],
-    words: str = "",
-) -> None:
-    """Draw a button for one kind of file, which is made when it is pressed.
-
-    A picture and a table may have the same name, so the button's key needs its ``tab``.
-    """
-    output.file_button(
-        words or {"parquet": "Parquet", "safetensors": "safetensors"}.get(kind, kind.upper()),
-        make,
-        export.file_name(about, kind),
-        _MIME.get(kind, "application/octet-stream"),
-        key=f"save_{tab}_{kind}_{about.what}",
-    )
+def _download(kind: str, about: About, make: Callable[[], bytes]) -> None:
+    """Draw a button for one kind of file, which is made when it is pressed."""
+    label, name = _LABELS.get(kind, kind.upper()), export.file_name(about, kind)
+    output.file_button(label, make, name, key=f"save_{kind}_{about.what}")
 
 
 def all_choices() -> dict[str, str]:

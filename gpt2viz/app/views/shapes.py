@@ -44,7 +44,7 @@ def show() -> None:
     # Without the checksum of the weights, which is slow to compute; Save includes it.
     about = export.About("shapes", view.model.name, text=view.trace.text, causal=view.trace.causal)
     made, name = export.table_bytes(shown, "csv", about), export.file_name(about, "csv")
-    output.file_button("CSV", made, name, "text/csv", download)
+    output.file_button("CSV", made, name, download)
     if shown.empty:
         st.info("No row contains that text. Try a shorter one.")
     output.table(
