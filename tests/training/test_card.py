@@ -11,8 +11,7 @@ import pytest
 import torch
 
 import gpt2viz
-from gpt2viz.analysis.batch_scores import batch_scores, repeated_rows, token_losses
-from gpt2viz.analysis.scores import SCORES
+from gpt2viz.analysis.batch_scores import measure_probe
 from gpt2viz.model.checkpoint import BUNDLED
 from gpt2viz.training.card import FIRST_OF_OPENING, missed_targets, targets_text
 from gpt2viz.training.evaluate import (
@@ -120,13 +119,11 @@ def test_what_it_was_at_each_point_is_kept(model: gpt2viz.Model) -> None:
     *_, last = steps.values()
     for name, weight in model.network.state_dict().items():
         assert torch.equal(last.network.state_dict()[name], weight), name
-    period, expected = 32, [SCORES["induction"]]
-    rows = repeated_rows(model.config.vocab_size, 8, period, seed=1)
     for point, (step, then) in zip(record["curves"], steps.items(), strict=True):
-        losses = token_losses(then.network, rows)
-        assert losses[:, period:].mean() == pytest.approx(point["second_half_loss"], rel=0.01), step
-        result = batch_scores(then.network, {"probe": rows}, expected)["induction"]
-        np.testing.assert_allclose(result, point["induction"], atol=0.005)
+        result = measure_probe(then)  # as the page Training shows it
+        assert result is not None
+        assert result.again == pytest.approx(point["second_half_loss"], rel=0.01), step
+        np.testing.assert_allclose(result.scores["induction"], point["induction"], atol=0.005)
 
 
 def test_what_is_bundled_is_small() -> None:

@@ -262,7 +262,7 @@ def _birth_in_words(
     """Say in a sentence when a head formed, as far as checkpoints have been scored."""
     known = [step for step in steps if step in habits]
     habit, born = _birth(known, habits, head)
-    values = {"head": f"**{_name(head)}**", "habit": _habit_name(habit)}
+    values = {"head": f"**{_name(head)}**", "habit": SCORES[habit].title}
     if born.point is None:
         return sentence("training.no_habit", score=born.last, **values)
     if len(known) < len(steps):
@@ -281,10 +281,6 @@ def _birth(
     return habit, emergence(np.array([habits[step].scores[habit][head] for step in known]))
 
 
-def _habit_name(habit: str) -> str:
-    return "copying (induction)" if habit == "induction" else habit
-
-
 def _new_heads(view: View, training: Steps, habits: Mapping[int, Measured]) -> list[str]:
     """List the heads that formed at each step, highest score first; "" until all are scored."""
     if len(habits) < len(training):
@@ -294,7 +290,7 @@ def _new_heads(view: View, training: Steps, habits: Mapping[int, Measured]) -> l
     for head in product(range(config.n_layer), range(config.n_head)):
         habit, born = _birth(dated, habits, head)
         if born.point:
-            formed[dated[born.point]].append((-born.last, f"{_name(head)} {_habit_name(habit)}"))
+            formed[dated[born.point]].append((-born.last, f"{_name(head)} {SCORES[habit].title}"))
     return [_heads_in_words([name for _, name in sorted(heads)]) for heads in formed.values()]
 
 
