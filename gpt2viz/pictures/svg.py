@@ -262,10 +262,7 @@ def paint(
 
 
 class _Side(NamedTuple):
-    """The names along a side as they are drawn: every ``step``-th, ``upright`` or not.
-
-    They are ``deep`` pixels tall.
-    """
+    """The names along a side as drawn: every ``step``-th, ``upright`` or not, ``deep`` pixels."""
 
     names: list[str]
     step: int

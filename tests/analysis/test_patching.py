@@ -18,6 +18,7 @@ from tests.analysis import peer_patches
 from tests.analysis.peer_patches import ANSWER, CLEAN, CORRUPTED
 from tests.bundled import bundled_model
 from tests.checkpoints import write_checkpoint
+from tests.numpy_gpt2 import softmax
 
 
 def test_every_sweep_is_as_transformer_lens_makes_it(tmp_path: Path) -> None:
@@ -64,12 +65,9 @@ def test_a_batch_is_its_patches_one_at_a_time(
 
 
 def test_each_metric(tiny: gpt2viz.Model) -> None:
-    """Softmax and divergence written out; the last patch is the whole run, of two tokens."""
+    """Divergence written out; the last patch is the whole run, of two tokens."""
     clean, corrupted = (gpt2viz.trace(tiny, ids).logits_at(-1) for ids in ([5, 17], [5, 23]))
-    p, q = (
-        np.exp(x.astype(np.float64)) / np.exp(x.astype(np.float64)).sum()
-        for x in (clean, corrupted)
-    )
+    p, q = (softmax(x.astype(np.float64)) for x in (clean, corrupted))
     result = {
         metric: gpt2viz.patch_sweep(tiny, [5, 17], [5, 23], "residual_in", 12, metric=metric)
         for metric in ("logit difference", "probability", "divergence")

@@ -13,6 +13,7 @@ import gpt2viz
 from gpt2viz.labels import label
 from tests.bundled import N_HEAD, N_LAYER, bundled_model
 from tests.cli.conftest import Run
+from tests.numpy_gpt2 import softmax
 
 CAT = "The cat sat on the mat and the cat sat"
 
@@ -21,16 +22,9 @@ def document(run: Run, *arguments: str) -> Any:
     return json.loads(run(*arguments, "--json", "-q").stdout)
 
 
-def probabilities(trace: gpt2viz.Trace) -> np.ndarray:
-    """After every token, from the logits, in NumPy: (T, n_vocab)."""
-    e = np.exp(trace.logits[0].astype(float) - trace.logits[0].max(axis=1, keepdims=True))
-    result: np.ndarray = e / e.sum(axis=1, keepdims=True)
-    return result
-
-
 def test_surprise(run: Run) -> None:
     trace = gpt2viz.trace(bundled_model(), CAT)
-    p, ids = probabilities(trace), trace.token_ids
+    p, ids = softmax(trace.logits[0].astype(float)), trace.token_ids
     bits = [-np.log2(p[t - 1, ids[t]]) for t in range(1, len(ids))]
     result = document(run, "surprise", CAT)
     assert result["bits"][0] is None
@@ -46,7 +40,7 @@ def test_surprise(run: Run) -> None:
 def test_lens(run: Run) -> None:
     model = bundled_model()
     trace = gpt2viz.trace(model, CAT)
-    p = probabilities(trace)[1]
+    p = softmax(trace.logits[0, 1].astype(float))
     result = document(run, "lens", CAT, "--position", "1")
     last = result["places"][-1]
     best = int(p.argmax())

@@ -20,6 +20,7 @@ import gpt2viz
 from gpt2viz.model.convert import convert
 from tests import layouts
 from tests.checkpoints import write_checkpoint, write_tokenizer
+from tests.model.test_token_list import Calls
 from tests.processes import full_disk
 
 IDS = [5, 429, 17, 5, 0, 301, 44]
@@ -90,16 +91,6 @@ def test_a_folder_in_use_is_left_alone(tmp_path: Path, vocabulary: Path) -> None
         convert(tmp_path / "ckpt.pt", tmp_path / "out")
 
 
-class Runs:
-    """A pickle that calls a function when it is opened carelessly."""
-
-    def __init__(self, function: Callable[..., Any], argument: str) -> None:
-        self.call = function, (argument,)
-
-    def __reduce__(self) -> Any:
-        return self.call
-
-
 @dataclass
 class Settings:
     """As build-nanogpt saves them beside the weights."""
@@ -116,7 +107,7 @@ def test_settings_beside_the_weights_are_read_and_their_class_is_not_needed(
         {"config": Settings(layouts.L, layouts.H), "val_loss": 3.0},
         {"args": argparse.Namespace(n_head=layouts.H), "step": torch.tensor(5)},
         {"config": {"n_head": layouts.H}, "best_val_loss": np.float64(1.5)},
-        {"args": {"n_head": layouts.H}, "why": Runs(exec, f"open({str(mark)!r}, 'w')")},
+        {"args": {"n_head": layouts.H}, "why": Calls(exec, f"open({str(mark)!r}, 'w')")},
     ]
     for n, more in enumerate(beside):
         torch.save({"model": network.state_dict(), **more}, tmp_path / "ckpt.pt")
@@ -134,7 +125,10 @@ def test_what_a_file_would_call_is_never_run(
     mark = tmp_path / "ran"
     code = f"touch {mark}" if function is os.system else f"open({str(mark)!r}, 'w')"
     weights, file = layouts.Today(nano=False).state_dict(), tmp_path / "ckpt.pt"
-    for saved in ({"model": Runs(function, code)}, {"model": weights, "why": Runs(function, code)}):
+    for saved in (
+        {"model": Calls(function, code)},
+        {"model": weights, "why": Calls(function, code)},
+    ):
         torch.save(saved, file, _use_new_zipfile_serialization=zipped)
         with pytest.raises(gpt2viz.CheckpointError, match=f"^{file}") as why:
             convert(file, tmp_path / "out")
@@ -146,7 +140,7 @@ def test_what_stands_for_the_weights_is_named(tmp_path: Path) -> None:
     network = layouts.Today(nano=False)
     weights = network.state_dict()
     for saved, name in (
-        ({"model": Runs(os.system, "false")}, "posix.system"),
+        ({"model": Calls(os.system, "false")}, "posix.system"),
         (weights | {"transformer.h.0.note": Settings(1, 2)}, f"{__name__}.Settings"),
         (network, f"{layouts.__name__}.Today"),
         ({"model": network, "step": 1}, f"{layouts.__name__}.Today"),

@@ -19,23 +19,18 @@ from gpt2viz.model import gguf_file, weights
 from gpt2viz.model.gguf_file import read_config, read_header
 from tests.gguf_files import close, write_gguf
 
-LLAMA: dict[str, Any] = {
+SIZES: dict[str, Any] = {
     "context_length": 32,
     "embedding_length": 16,
     "block_count": 2,
     "feed_forward_length": 24,
     "attention.head_count": 4,
+}
+GPT2 = SIZES | {"attention.layer_norm_epsilon": 1e-5}
+LLAMA = SIZES | {
     "attention.head_count_kv": 2,
     "attention.layer_norm_rms_epsilon": 1e-5,
     "rope.freq_base": 500_000.0,
-}
-GPT2: dict[str, Any] = {
-    "context_length": 32,
-    "embedding_length": 16,
-    "block_count": 2,
-    "feed_forward_length": 24,
-    "attention.head_count": 4,
-    "attention.layer_norm_epsilon": 1e-5,
 }
 FAMILIES = {
     "gpt2": GPT2,

@@ -165,7 +165,7 @@ def test_lists_that_are_refused(tmp_path: Path, content: str, message: str) -> N
 
 
 class Calls:
-    """Pickled as a call."""
+    """A pickle that calls a function when it is opened carelessly."""
 
     def __init__(self, function: Callable[..., Any], *arguments: Any, **more: Any) -> None:
         self.call = function, arguments, *more.values()

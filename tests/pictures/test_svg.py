@@ -6,6 +6,7 @@ import base64
 import io
 import re
 from collections.abc import Iterable
+from dataclasses import replace
 from itertools import combinations
 from xml.etree import ElementTree
 
@@ -20,10 +21,10 @@ from gpt2viz.pictures.palette import DARK, LIGHT, Palette
 from gpt2viz.pictures.panel import Axis, Panel
 from gpt2viz.pictures.picture import Heatmaps
 from tests.pictures.samples import one_of_every_kind
+from tests.pictures.test_figures import INF, NAN, panel
 
 SVG = "{http://www.w3.org/2000/svg}"
 PICTURES = {kind: one for kind, one in one_of_every_kind().items() if isinstance(one, svg.Drawable)}
-NAN, INF = float("nan"), float("inf")
 
 
 def parse(sheet: svg.Sheet) -> ElementTree.Element:
@@ -57,13 +58,6 @@ def colors(values: np.ndarray, scale: Iterable[tuple[float, str]]) -> np.ndarray
     stops, names = zip(*scale, strict=True)
     channels = zip(*map(shade, names), strict=True)
     return np.stack([np.interp(values, stops, channel) for channel in channels], axis=-1)
-
-
-def panel(values: list[list[float]], masked: list[list[int]] | None = None) -> Panel:
-    labels = [f"t{n}" for n in range(len(values))]
-    hidden = None if masked is None else np.array(masked, bool)
-    axes = Axis("query", labels), Axis("key", labels)
-    return Panel("title", np.array(values, np.float32), *axes, masked=hidden)
 
 
 @pytest.mark.parametrize("colors", [LIGHT, DARK], ids=["light", "dark"])
@@ -107,11 +101,9 @@ def box(one: ElementTree.Element) -> tuple[float, float, float, float]:
 
 def ten_tokens() -> dict[str, Heatmaps]:
     """Matrices of ten tokens, whose names are flat or upright."""
-    values = np.tril(np.random.default_rng(0).normal(size=(10, 10)).astype(np.float32))
-    labels = ["The", "·cat", "·sat", "·on", "·the", "·mat", "·and", "·the", "·cat", "·sat"]
-    axes, later = (Axis("query", labels), Axis("key", labels)), np.triu(np.ones((10, 10), bool), 1)
+    one = panel(np.eye(10).tolist(), np.triu(np.ones((10, 10), int), 1).tolist())
     titles = "Attention weight, head 1: layers 1 − layer 0", "Head 1", "layers 1 − layer 0"
-    panels = [Panel(title, values, *axes, masked=later) for title in titles]
+    panels = [replace(one, title=title) for title in titles]
     return {
         f"{n} in {columns}, {bar}": Heatmaps("what", panels[:n], "signed", columns, 360, bar=bar)
         for n, columns in ((1, 1), (2, 1), (2, 2), (3, 2), (3, 3))
@@ -171,15 +163,15 @@ def test_what_is_chosen_is_framed(row: int | None, column: int | None) -> None:
 
 def test_every_head_and_map_has_its_own_numbers() -> None:
     heads, picture = PICTURES["thumbnails"], PICTURES["head maps"]
-    for panel, cells in zip(heads.matrices, images(parse(svg.draw(heads)), (5, 5)), strict=True):
-        np.testing.assert_array_equal(cells, svg.paint(panel, (0, 1), LIGHT.unit, LIGHT))
+    for tile, cells in zip(heads.matrices, images(parse(svg.draw(heads)), (5, 5)), strict=True):
+        np.testing.assert_array_equal(cells, svg.paint(tile, (0, 1), LIGHT.unit, LIGHT))
     assert isinstance(picture, HeadMaps)
     root = parse(svg.draw(picture))
     every = [one for row in picture.rows for one in zip(row.panels, row.ends, strict=True)]
     drawn = images(root, (2, 3))
     assert len(drawn) == len(every)
-    for (panel, ends), cells in zip(every, drawn, strict=True):
-        np.testing.assert_array_equal(cells, svg.paint(panel, ends, LIGHT.unit, LIGHT))
+    for (matrix, ends), cells in zip(every, drawn, strict=True):
+        np.testing.assert_array_equal(cells, svg.paint(matrix, ends, LIGHT.unit, LIGHT))
     assert " ".join(texts(root)).count("0 to 1") == 2 * sum(e == (0, 1) for _, e in every) // 2
 
 

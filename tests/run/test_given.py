@@ -17,7 +17,7 @@ from gpt2viz.analysis.attribution import rollout, value_weighted
 from gpt2viz.analysis.generation import draw
 from gpt2viz.run.edits import Edit, parse_edits, read_edits
 from tests.checkpoints import write_checkpoint
-from tests.numpy_gpt2 import reference
+from tests.numpy_gpt2 import reference, softmax
 
 IDS = [5, 300, 17, 9]
 #: The library as it is called without types.
@@ -79,8 +79,7 @@ def test_what_comes_next_by_its_text(tiny: gpt2viz.Model, tiny_folder: Path) -> 
     run = gpt2viz.trace(tiny, IDS)
     expected = reference(tiny_folder, IDS, True)
     for position in (-1, 1):
-        logits = expected["logits"][position]
-        shares = np.exp(logits - logits.max()) / np.exp(logits - logits.max()).sum()
+        shares = softmax(expected["logits"][position])
         result = run.next_tokens(5, position)
         assert [one.id for one in result] == np.argsort(-shares, kind="stable")[:5].tolist()
         assert_allclose([one.probability for one in result], np.sort(shares)[:-6:-1], rtol=1e-4)

@@ -12,6 +12,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy.special import softmax
 
 from gpt2viz.textbook.expressions import LONGEST, Expression, ExpressionError
 from gpt2viz.textbook.operations import FUNCTIONS, LARGEST, MOST_AXES, MOST_BYTES, Value, Work
@@ -33,11 +34,6 @@ def names() -> dict[str, Value]:
 
 def value(text: str) -> Any:
     return Expression(text).value(names())
-
-
-def softmax(x: np.ndarray, axis: int) -> np.ndarray:
-    e = np.exp(x)
-    return e / e.sum(axis, keepdims=True)
 
 
 #: What an expression means, once more in NumPy.

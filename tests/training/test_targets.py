@@ -18,13 +18,13 @@ from gpt2viz.training.targets import (
     most_alike,
     saturated_share,
 )
+from tests.numpy_gpt2 import softmax
 
 
 def random_weights(*sizes: int) -> np.ndarray:
     """Causal attention weights (…, T, T), rather sharp."""
     scores = 6 * np.random.default_rng(0).normal(size=sizes)
-    result = np.exp(scores) * np.tril(np.ones(sizes[-2:]))
-    return (result / result.sum(axis=-1, keepdims=True)).astype(np.float32)
+    return softmax(np.where(np.tri(sizes[-1]), scores, -np.inf)).astype(np.float32)
 
 
 def test_its_figures_are_those_of_loops() -> None:
