@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import mimetypes
 import pickle
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
+from mimetypes import guess_type
 from types import MappingProxyType
 from typing import Any
 
@@ -275,8 +275,7 @@ def tables_on_demand(
 def file_button(label: str, data: Any, name: str, slot: Any = st, **options: Any) -> None:
     """Draw a button in ``slot`` that saves ``data``, or what it returns if called, as a file."""
     options |= {"icon": ":material/download:", "on_click": "ignore"}
-    mime, _ = mimetypes.guess_type(name)
-    slot.download_button(label, data, name, mime or "application/octet-stream", **options)
+    slot.download_button(label, data, file_name=name, mime=guess_type(name)[0], **options)
 
 
 def draw_numbers(name: str) -> int:
