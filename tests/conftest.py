@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+from collections import Counter, defaultdict
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +53,20 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     scheduler = LoadFileScheduling(config, log)
     scheduler._split_scope = file_of
     return scheduler
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say where the time went, by room: setting up, calling and tearing down, in seconds."""
+    seconds: defaultdict[str, float] = defaultdict(float)
+    count: Counter[str] = Counter()
+    for report in (r for reports in terminalreporter.stats.values() for r in reports):
+        if type(report) is pytest.TestReport:  # not of a subtest, whose time is its test's
+            room = Path(report.nodeid.split("::")[0]).parent.name
+            seconds[room] += report.duration
+            count[room] += report.when == "call"
+    terminalreporter.section("time by room")
+    for room, total in sorted(seconds.items(), key=lambda item: -item[1]):
+        terminalreporter.line(f"{total:7.1f} s  {count[room]:5}  {room}")
 
 
 @pytest.fixture(scope="session")

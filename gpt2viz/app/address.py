@@ -11,7 +11,8 @@ are shown together where ``begin`` was called, or in the slot of the last ``show
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import streamlit as st
@@ -38,6 +39,7 @@ _NOTES = "_address_notes"
 _OF_FRAME = "_address_notes_of_frame"
 _DROPPED = "_address_dropped"
 _SAVED = "_address_saved"
+_DRAFT = "_address_draft"
 #: Callbacks that run before a parameter changes, by name: see ``on_change``.
 _CHANGES: dict[str, Callable[[Any, Any], None]] = {}
 _BOOLEANS = {"true": True, "on": True, "1": True, "false": False, "off": False, "0": False}
@@ -210,14 +212,41 @@ def is_default(parameter: Parameter) -> bool:
 
 def raw(parameter: Parameter) -> str | None:
     """Return a parameter's text in the address, whether the page has read it or not, or None."""
-    text: str | None = st.query_params.get(parameter.name)
-    return text
+    return _texts().get(parameter.name)
 
 
 def put(parameter: Parameter, value: Any) -> None:
     """Set a value as if the user had used the widget. For callbacks only."""
     st.session_state[parameter.name] = value
     _write(parameter.name)
+
+
+def put_all(values: Mapping[Parameter, Any]) -> None:
+    """Set several values, in this order, as one step of the browser's Back. For callbacks only."""
+    with one_step():
+        for parameter, value in values.items():
+            put(parameter, value)
+
+
+@contextmanager
+def one_step() -> Iterator[dict[str, str]]:
+    """Write all changes that are made inside to the address at once. Yields its texts by name."""
+    outer = st.session_state.get(_DRAFT)
+    texts = st.query_params.to_dict() if outer is None else outer
+    st.session_state[_DRAFT] = texts
+    try:
+        yield texts
+    finally:
+        if outer is None:
+            del st.session_state[_DRAFT]
+            if texts != st.query_params.to_dict():
+                st.query_params.from_dict(texts)
+
+
+def _texts() -> dict[str, str]:
+    """Return the texts of the address by name, those of an unfinished step included."""
+    texts: dict[str, str] | None = st.session_state.get(_DRAFT)
+    return st.query_params.to_dict() if texts is None else texts
 
 
 def on_change(parameter: Parameter, call: Callable[[Any, Any], None]) -> None:
@@ -230,11 +259,12 @@ def set_raw(parameter: Parameter, text: str) -> None:
 
     Unlike ``put`` it needs no value, which only the page can parse.
     """
-    if text:
-        st.query_params[parameter.name] = text
-    else:
-        st.query_params.pop(parameter.name, None)
-        _memory().pop(parameter.name, None)
+    with one_step() as texts:
+        if text:
+            texts[parameter.name] = text
+        else:
+            texts.pop(parameter.name, None)
+            _memory().pop(parameter.name, None)
 
 
 def parameters(changes: Mapping[Parameter, Any] | None = None) -> dict[str, str]:
@@ -242,7 +272,7 @@ def parameters(changes: Mapping[Parameter, Any] | None = None) -> dict[str, str]
 
     An empty list is left out.
     """
-    texts = st.query_params.to_dict()
+    texts = dict(_texts())
     for parameter, value in (changes or {}).items():
         if value in ([], ()):
             texts.pop(parameter.name, None)
@@ -314,28 +344,29 @@ def _bind(
 
 
 def _write(name: str) -> None:
-    if isinstance(NAMED.get(name), Text):
-        _drop_unread(name)
-    value, before = st.session_state[name], _memory().get(name)
-    if name in _CHANGES and before is not None and before.value != value:
-        _CHANGES[name](before.value, value)
-    raw = _format(value)
-    others = {other: text for other, text in st.query_params.to_dict().items() if other != name}
-    if value is None or value in ([], ()) or _split({**others, name: raw})[1]:
-        st.query_params.pop(name, None)
-    else:
-        st.query_params[name] = raw
-    _memory()[name] = _Last(st.query_params.get(name), value, True)
+    with one_step() as texts:
+        if isinstance(NAMED.get(name), Text):
+            _drop_unread(name, texts)
+        value, before = st.session_state[name], _memory().get(name)
+        if name in _CHANGES and before is not None and before.value != value:
+            _CHANGES[name](before.value, value)
+        raw = _format(value)
+        others = {other: text for other, text in texts.items() if other != name}
+        if value is None or value in ([], ()) or _split({**others, name: raw})[1]:
+            texts.pop(name, None)
+        else:
+            texts[name] = raw
+        _memory()[name] = _Last(texts.get(name), value, True)
 
 
-def _drop_unread(name: str) -> None:
+def _drop_unread(name: str, texts: dict[str, str]) -> None:
     """Drop parameters that depend on a changed text and that no page has read, such as a zoom that
     the browser has just set. ``_bind`` drops those that a page has read."""
-    for other, raw in st.query_params.to_dict().items():
+    for other, raw in list(texts.items()):
         parameter, last = NAMED.get(other), _memory().get(other)
         unread = last is None or last.raw != raw
         if parameter and unread and name in (source.name for source in parameter.of):
-            del st.query_params[other]
+            del texts[other]
 
 
 def _split(texts: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:

@@ -90,25 +90,22 @@ def choose_query(rows: Axis) -> Callable[[Cell], None]:
 
 def choose_cell(drawn: Panel) -> Callable[[Cell], None]:
     """Return a callback by which a click chooses a query and a key, by the axes of ``drawn``."""
-    rows, columns = drawn.rows, drawn.columns
-
-    def clicked(cell: Cell) -> None:
-        address.put(parameters.QUERY, rows.position(cell.row))
-        address.put(parameters.KEY, columns.position(cell.column))
-
-    return clicked
+    (query, rows), (key, columns) = (parameters.QUERY, drawn.rows), (parameters.KEY, drawn.columns)
+    return lambda cell: address.put_all(
+        {query: rows.position(cell.row), key: columns.position(cell.column)}
+    )
 
 
 def choose_head(layer: int, head: int) -> None:
     """Choose a head on every page. For callbacks."""
-    address.put(parameters.LAYER, layer)
-    address.put(parameters.HEAD, head)
+    address.put_all({parameters.LAYER: layer, parameters.HEAD: head})
 
 
 def choose_no_head() -> None:
     """Reset the choice of head, on every page. For callbacks."""
-    address.set_raw(parameters.LAYER, "")
-    address.set_raw(parameters.HEAD, "")
+    with address.one_step():
+        address.set_raw(parameters.LAYER, "")
+        address.set_raw(parameters.HEAD, "")
 
 
 def choose_named_head(cell: Cell) -> None:
@@ -121,12 +118,7 @@ def choose_map_head(
     layer: SelectParam = parameters.LAYER, head: SelectParam = parameters.HEAD
 ) -> Callable[[Cell], None]:
     """Return a callback by which a click in a map of all heads chooses a layer and a head."""
-
-    def choose(cell: Cell) -> None:
-        address.put(layer, cell.row)
-        address.put(head, cell.column)
-
-    return choose
+    return lambda cell: address.put_all({layer: cell.row, head: cell.column})
 
 
 #: The parameters of a link to *Why there?*, without the cell's query and key.

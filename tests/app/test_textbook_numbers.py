@@ -39,7 +39,7 @@ from tests.app.pages import heatmaps, open_page, sent
 from tests.bundled import N_LAYER, bundled_model
 from tests.js.test_scripts import HERE, run
 from tests.numpy_gpt2 import read, softmax
-from tests.textbook.oracle import hidden, orders
+from tests.textbook.oracle import mixed_words, orders
 
 LATER = ~np.tri(4, dtype=bool)
 BIRD, MACHINE = (
@@ -304,12 +304,9 @@ def test_orders_with_and_without_places_and_mask() -> None:
         places = np.array([[0.3, 0.0], [0.0, 0.3], [-0.3, 0.0]]) * on
         gap = orders(places, causal)
         assert f"between the two sentences, rounded: **{gap:.4f}**" in text_of(at)
-        words = np.array([[0.9, 0.1], [0.1, 0.8], [0.7, 0.3]])
         for title, order in (("crane ate fish", [0, 1, 2]), ("fish ate crane", [2, 1, 0])):
-            x = words[order] + places
-            scores = x @ x.T / np.sqrt(2)
-            mixed = softmax(hidden(scores) if causal else scores) @ x
-            assert_allclose(heatmaps(at, "order")[title], mixed[order], atol=1e-6)
+            mixed = mixed_words(order, places, causal)
+            assert_allclose(heatmaps(at, "order")[title], mixed, atol=1e-6)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from numpy.testing import assert_allclose
 from playwright.sync_api import Locator, Page, expect
 
 from gpt2viz.model.checkpoint import BUNDLED
-from tests.browser.conftest import box_of, settle
+from tests.browser.conftest import act, box_of, settle
 from tests.browser.test_browser import Visit
 from tests.bundled import ids_of
 from tests.numpy_gpt2 import reference, softmax
@@ -123,3 +123,16 @@ def test_play_can_be_stopped_and_the_link_holds_what_was_written(walk: Visit) ->
     assert written(page) == n
     expect(page.get_by_role("button", name="Undo")).to_be_enabled()
     expect(stop).to_be_disabled()
+
+
+def test_one_step_back_undoes_one_action(walk: Visit) -> None:
+    page = walk("predict", predict="generate", text="Once upon a")
+    sentence = page.get_by_role("textbox", name="Sentence")
+    act(page, page.get_by_role("button", name="Step").first.click)
+    before = page.url
+    act(page, page.get_by_role("button", name="Make it the sentence").click)
+    expect(sentence).to_have_value("Once upon a time")
+    act(page, page.go_back)
+    expect(sentence).to_have_value("Once upon a")
+    assert page.url == before
+    expect(page.get_by_test_id("stAlert")).to_have_count(0)

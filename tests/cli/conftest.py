@@ -13,6 +13,8 @@ from gpt2viz import settings
 from gpt2viz.cli import main
 
 Run = Callable[..., Result]
+#: Arguments that are refused, the exit code, and what the one line on stderr holds.
+Refused = tuple[tuple[str, ...], int, str]
 
 
 @pytest.fixture
@@ -36,3 +38,11 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
         return result
 
     return command
+
+
+def check_refused(run: Run, subtests: pytest.Subtests, *cases: Refused) -> None:
+    for arguments, code, message in cases:
+        with subtests.test(arguments=arguments, code=code):
+            result = run(*arguments)
+            assert result.exit_code == code
+            assert message in result.stderr

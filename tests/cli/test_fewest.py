@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 
 import pytest
 from numpy.testing import assert_allclose
 
 import gpt2viz
-from tests.cli.conftest import Run
+from tests.cli.conftest import Run, check_refused
 
 PAIR = "A crane ate fish", "A crane ate steel"
 ANSWER = "--right", "a", "--wrong", "b"
@@ -57,19 +58,13 @@ def test_its_json_has_every_step(run: Run, tiny: gpt2viz.Model, tiny_folder: Pat
     assert (printed["causal"], printed["keep"]) == (False, 0.6)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "code", "message"),
-    [
+def test_what_cannot_be_asked(run: Run, tiny_folder: Path, subtests: pytest.Subtests) -> None:
+    check_refused(
+        partial(run, "fewest", "-m", str(tiny_folder)),
+        subtests,
         ((PAIR[0], PAIR[0]), 1, "Both texts are the same"),
         ((PAIR[0], "A crane"), 1, "and must have as many"),
         ((*PAIR, "--right", " unbelievably"), 1, "tokens of this model; give one"),
         ((*PAIR, "--wrong", "a"), 2, "--wrong needs --right"),
         ((*PAIR, "--keep", "2"), 2, "--keep"),
-    ],
-)
-def test_what_cannot_be_asked(
-    run: Run, tiny_folder: Path, arguments: tuple[str, ...], code: int, message: str
-) -> None:
-    result = run("fewest", *arguments, "-m", str(tiny_folder))
-    assert result.exit_code == code
-    assert message in result.stderr
+    )

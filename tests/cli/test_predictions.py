@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose
 import gpt2viz
 from gpt2viz.labels import label
 from tests.bundled import N_HEAD, N_LAYER, bundled_model
-from tests.cli.conftest import Run
+from tests.cli.conftest import Refused, Run, check_refused
 from tests.numpy_gpt2 import softmax
 
 CAT = "The cat sat on the mat and the cat sat"
@@ -103,7 +103,7 @@ def test_generate(run: Run) -> None:
 
 
 def test_what_cannot_be_asked(run: Run, subtests: pytest.Subtests) -> None:
-    cases: list[tuple[tuple[str, ...], int, str]] = [
+    cases: list[Refused] = [
         (("lens", CAT, "--position", "10"), 1, "no token 10: this text has tokens 0 to 9"),
         (("contributions", CAT, "--position", "-11"), 1, "no token -11"),
         (("contributions", CAT, "--token", " unbelievably"), 1, "tokens of this model; give one"),
@@ -112,8 +112,4 @@ def test_what_cannot_be_asked(run: Run, subtests: pytest.Subtests) -> None:
         (("generate", "A", "--top-p", "0"), 2, "--top-p"),
         (("generate", "A", "--temperature", "-1"), 2, "--temperature"),
     ]
-    for arguments, code, message in cases:
-        with subtests.test(arguments=arguments, code=code):
-            result = run(*arguments)
-            assert result.exit_code == code
-            assert message in result.stderr
+    check_refused(run, subtests, *cases)

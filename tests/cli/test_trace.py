@@ -18,7 +18,7 @@ import gpt2viz
 from gpt2viz.files import save
 from gpt2viz.model.checkpoint import BUNDLED
 from tests.bundled import N_HEAD, PARAMETERS, bundled_model, ids_of
-from tests.cli.conftest import Run
+from tests.cli.conftest import Refused, Run, check_refused
 from tests.llama_checkpoints import write_llama
 from tests.numpy_gpt2 import reference
 from tests.processes import full_disk
@@ -227,7 +227,7 @@ def test_a_long_text_is_shortened_and_says_so(run: Run) -> None:
 
 
 def test_what_cannot_be_done(run: Run, subtests: pytest.Subtests) -> None:
-    cases: list[tuple[tuple[str, ...], int, str]] = [
+    cases: list[Refused] = [
         ((TEXT, "--layer", "4"), 1, "no layer 4: this model has layers 0 to 3"),
         ((TEXT, "--head", str(N_HEAD)), 1, f"has no head {N_HEAD}: it has {N_HEAD} of them"),
         (("",), 1, "text"),
@@ -251,11 +251,7 @@ def test_what_cannot_be_done(run: Run, subtests: pytest.Subtests) -> None:
         ((TEXT, "--width", "0cm", "--out", "w.svg"), 2, "metre wide, not 0cm"),
         ((), 2, "Missing argument 'TEXT'. (see gpt2viz trace --help)"),
     ]
-    for arguments, code, message in cases:
-        with subtests.test(arguments=arguments, code=code):
-            result = run("trace", *arguments)
-            assert result.exit_code == code
-            assert message in result.stderr
+    check_refused(partial(run, "trace"), subtests, *cases)
 
 
 def test_a_file_that_cannot_be_written(run: Run) -> None:

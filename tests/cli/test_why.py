@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,7 @@ from numpy.testing import assert_allclose
 
 import gpt2viz
 from tests.bundled import CATS, bundled_model, copier
-from tests.cli.conftest import Run
+from tests.cli.conftest import Run, check_refused
 
 LAYER, HEAD = copier()
 
@@ -69,19 +70,13 @@ def test_its_files_have_the_table_and_its_sums(run: Run) -> None:
     assert Path("w.svg").read_text(encoding="utf-8").startswith("<svg")
 
 
-@pytest.mark.parametrize(
-    ("arguments", "code", "message"),
-    [
+def test_what_cannot_be_asked(run: Run, subtests: pytest.Subtests) -> None:
+    check_refused(
+        partial(run, "why", CATS),
+        subtests,
         (("--query", "10"), 1, "no token 10: this text has tokens 0 to 9"),
         (("--query", "3", "--key", "4"), 1, "query 3 doesn't see key 4"),
         (("--layer", "4"), 1, "no layer 4: this model has"),
         (("--key", "-1"), 2, "-1"),
         (("--out", "w.npz"), 2, "w.npz must end with one of .svg"),
-    ],
-)
-def test_what_cannot_be_asked(
-    run: Run, arguments: tuple[str, ...], code: int, message: str
-) -> None:
-    result = run("why", CATS, *arguments)
-    assert result.exit_code == code
-    assert message in result.stderr
+    )

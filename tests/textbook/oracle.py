@@ -46,14 +46,17 @@ def gelu_tanh(x: Any) -> np.ndarray:
     return ACTIVATIONS["gelu_new"](np.array(x))
 
 
+def mixed_words(order: list[int], places: Any, causal: bool) -> np.ndarray:
+    """What the words crane, ate and fish become in that order, by the words."""
+    x = np.array([[0.9, 0.1], [0.1, 0.8], [0.7, 0.3]])[order] + np.array(places)
+    scores = x @ x.T / sqrt(2)
+    return (softmax(hidden(scores) if causal else scores) @ x)[order]
+
+
 def orders(places: Any, causal: bool) -> np.ndarray:
     """How far the words of "crane ate fish" and "fish ate crane" end up from one another."""
-    words, ends = np.array([[0.9, 0.1], [0.1, 0.8], [0.7, 0.3]]), []
-    for order in ([0, 1, 2], [2, 1, 0]):
-        x = words[order] + np.array(places)
-        scores = x @ x.T / sqrt(2)
-        ends.append((softmax(hidden(scores) if causal else scores) @ x)[order])
-    return np.abs(ends[0] - ends[1]).max()
+    one, other = (mixed_words(order, places, causal) for order in ([0, 1, 2], [2, 1, 0]))
+    return np.abs(one - other).max()
 
 
 def tiny_looks(x: np.ndarray) -> list[np.ndarray]:

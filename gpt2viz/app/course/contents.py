@@ -142,5 +142,4 @@ def _link_to_appendix(examples: tuple[str, ...]) -> None:
 
 
 def _open_appendix(example: str) -> None:
-    address.put(parameters.CHAPTER, APPENDIX)
-    address.put(parameters.EXAMPLE, example)
+    address.put_all({parameters.CHAPTER: APPENDIX, parameters.EXAMPLE: example})

@@ -122,9 +122,8 @@ def opening_head(view: View) -> Opening:
 
 def _keep_head() -> None:
     """Keep both layer and head for other sentences once either is picked. For callbacks."""
-    for number in (parameters.LAYER, parameters.HEAD):
-        if number.name in st.session_state:
-            address.put(number, st.session_state[number.name])
+    numbers = [n for n in (parameters.LAYER, parameters.HEAD) if n.name in st.session_state]
+    address.put_all({number: st.session_state[number.name] for number in numbers})
 
 
 def more_heads(view: View) -> list[int]:

@@ -174,11 +174,9 @@ def _open(example: Example) -> None:
         model = run_cache.load(address.get(parameters.MODEL))
         ids, causal = sentence.encode(model, example.text), address.get(parameters.CAUSAL)
         seen = find(example, run_cache.run(RunKey(model.name, ids, causal)))
-    address.put(parameters.TEXT, example.text)
-    address.put(parameters.QUERY, seen and seen.query)
-    if seen:
-        address.put(parameters.LAYER, seen.layer)
-        address.put(parameters.HEAD, seen.head)
+    chosen = {parameters.TEXT: example.text, parameters.QUERY: seen and seen.query}
+    at = {parameters.LAYER: seen.layer, parameters.HEAD: seen.head} if seen else {}
+    address.put_all(chosen | at)
     popover.close("examples")
 
 

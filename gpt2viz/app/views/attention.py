@@ -186,9 +186,10 @@ def _choose(positions: Sequence[int] | None) -> Callable[[int, int, int | None],
     """Return a callback that chooses the map's clicked head and a token reached by keys."""
 
     def choose(layer: int, head: int, token: int | None) -> None:
-        choose_head(layer, head)
-        if token is not None:
-            address.put(parameters.QUERY, token if positions is None else positions[token])
+        with address.one_step():
+            choose_head(layer, head)
+            if token is not None:
+                address.put(parameters.QUERY, token if positions is None else positions[token])
 
     return choose
 
@@ -289,8 +290,7 @@ def _words(view: View, before: View, at: tuple[int, int], numbers: str) -> None:
     )
     if opened:
         layer, head, key = opened
-        address.put(parameters.QUERY, view.n_tokens - 1)
-        address.put(parameters.KEY, key)
+        address.put_all({parameters.QUERY: view.n_tokens - 1, parameters.KEY: key})
         open_head(layer, head)
 
 

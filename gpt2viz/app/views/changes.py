@@ -13,7 +13,7 @@ from gpt2viz import CheckpointError, Model, sampling_distribution
 from gpt2viz.analysis.model_changes import MEASURES, Pair
 from gpt2viz.analysis.restored import Restored, next_logits
 from gpt2viz.app import address, jobs, output, parameters, prose, run_cache
-from gpt2viz.app.clicks import choose_map_head
+from gpt2viz.app.clicks import choose_head, choose_map_head
 from gpt2viz.app.jobs import Job
 from gpt2viz.app.literal import literal
 from gpt2viz.app.pages import Page
@@ -207,24 +207,15 @@ def _list(changes: Changes, names: tuple[str, str]) -> None:
         for head in changes.heads
     ]
     numbers = dict.fromkeys([*map(str.capitalize, MEASURES), "Rounding"], "%.3f")
+    heads = [(head.layer, head.head) for head in changes.heads]
     output.table(
         pd.DataFrame(rows), "Heads by how far they moved", key="changes_heads",
-        formats=numbers, tallest=280, choose=_choose([h[:2] for h in changes.heads]),
+        formats=numbers, tallest=280, choose=lambda row: choose_head(*heads[row]),
     )  # fmt: skip
 
 
 def _interval(moved: Moved) -> str:
     return "" if np.isnan(moved.low) else f"{moved.low:.3f} to {moved.high:.3f}"
-
-
-def _choose(heads: list[tuple[int, ...]]) -> Callable[[int], None]:
-    """Return a callback by which a ticked row chooses its head, (layer, head)."""
-
-    def choose(row: int) -> None:
-        for parameter, n in zip((parameters.LAYER, parameters.HEAD), heads[row], strict=True):
-            address.put(parameter, n)
-
-    return choose
 
 
 def _passage(changes: Changes, source: str, page: Page, link: Link) -> None:

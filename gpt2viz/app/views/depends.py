@@ -387,10 +387,9 @@ def _offer_edit(runs: Runs, edit: Edit) -> None:
 
 
 def _open_edit(text: str, source: str, edit: Edit) -> None:
-    address.put(parameters.WHAT_IF, "edits")
-    address.put(parameters.TEXT, text)  # before the edit, which names its tokens
-    address.put(parameters.TEXT2, source)
-    address.put(parameters.EDITS, (edit,))
+    with address.one_step():
+        address.put_all({parameters.TEXT: text, parameters.TEXT2: source})
+        address.put_all({parameters.WHAT_IF: "edits", parameters.EDITS: (edit,)})  # of these texts
 
 
 def _effect_in_words(runs: Runs, edit: Edit, logits: Array) -> tuple[str, str]:

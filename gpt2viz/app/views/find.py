@@ -372,14 +372,9 @@ def _rank_by_look(view: View, choices: DeltaGenerator) -> None:
 
 def _choose_look(query: int, keys: list[int]) -> Callable[[Cell], None]:
     """Return a callback by which a click in a map chooses its head and keeps query and keys."""
-    choose = choose_map_head()
-
-    def clicked(cell: Cell) -> None:
-        address.put(parameters.QUERY, query)
-        address.put(parameters.KEYS, keys)
-        choose(cell)
-
-    return clicked
+    chosen = {parameters.QUERY: query, parameters.KEYS: keys}
+    layer, head = parameters.LAYER, parameters.HEAD
+    return lambda cell: address.put_all({**chosen, layer: cell.row, head: cell.column})
 
 
 def _query_and_opening(view: View) -> tuple[int, Link | None]:
@@ -406,9 +401,8 @@ def _pick_keys(view: View, query: int, opening: Link | None) -> list[int]:
     opened = {first} if address.is_default(parameters.KEYS) else set[int]()
 
     def choose() -> None:  # the query is then a choice too, and stays
-        address.put(parameters.QUERY, query)
         keys = [n for n in st.session_state[parameters.KEYS.name] if n not in opened]
-        address.put(parameters.KEYS, keys)  # in place of the default key
+        address.put_all({parameters.QUERY: query, parameters.KEYS: keys})  # not the default key
 
     names = view.labels  # Streamlit keeps format functions for the session: no view in them
     with st.container(key="keys_of", horizontal=True, vertical_alignment="center"):
@@ -458,9 +452,9 @@ def _pick_pattern(view: View) -> tuple[Kind, int, tuple[PatternCell, ...]]:
     change, args = bound.pop("on_change"), bound["args"]
 
     def begin_anew(*_args: str) -> None:
-        change(*args)
-        address.put(parameters.CELLS, ())
-        address.put(parameters.N, None)
+        with address.one_step():
+            change(*args)
+            address.put_all({parameters.CELLS: (), parameters.N: None})
 
     kind: Kind = st.selectbox(
         "Pattern",

@@ -319,9 +319,10 @@ def _choose(drawn: Panel) -> Callable[[Cell], None]:
 
     def clicked(cell: Cell) -> None:
         of_keys = STAGE[cell.panel].role in ("key", "value")
-        address.put(parameters.KEY if of_keys else parameters.QUERY, rows.position(cell.row))
-        if STAGE[cell.panel].of_pairs:
-            address.put(parameters.KEY, columns.position(cell.column))
+        with address.one_step():
+            address.put(parameters.KEY if of_keys else parameters.QUERY, rows.position(cell.row))
+            if STAGE[cell.panel].of_pairs:
+                address.put(parameters.KEY, columns.position(cell.column))
 
     return clicked
 
@@ -471,10 +472,10 @@ def _offer_repetition(view: View, layer: int, head: int) -> None:
 
 
 def _say_twice(text: str, layer: int, head: int, query: int, key: int) -> None:
-    address.put(parameters.TEXT, text)
-    choose_head(layer, head)
-    address.put(parameters.QUERY, query)
-    address.put(parameters.KEY, key)
+    with address.one_step():
+        address.put(parameters.TEXT, text)
+        choose_head(layer, head)
+        address.put_all({parameters.QUERY: query, parameters.KEY: key})
 
 
 def repeat_sentence(view: View) -> tuple[str, Trace] | None:

@@ -22,7 +22,7 @@ from gpt2viz import (
 from gpt2viz.analysis.generation import appraise
 from gpt2viz.analysis.generation import draw as draw_token
 from gpt2viz.app import address, output, pages, parameters, prose, run_cache, server_config
-from gpt2viz.app.clicks import Cell, open_head
+from gpt2viz.app.clicks import Cell, choose_head, open_head
 from gpt2viz.app.frame import controls, page, page_fragment, sentence
 from gpt2viz.app.literal import literal
 from gpt2viz.app.parameters import Text
@@ -607,7 +607,6 @@ def _whole_text(view: View, ids: tuple[int, ...]) -> str | None:
 def _make_sentence(text: str, layer: int, head: int) -> None:
     """Make a text the sentence, and keep the head on screen."""
     _play(0)
-    address.put(parameters.TEXT, text)
-    address.put(parameters.LAYER, layer)
-    address.put(parameters.HEAD, head)
-    address.put(parameters.NEW, ())
+    with address.one_step():
+        address.put_all({parameters.TEXT: text, parameters.NEW: ()})
+        choose_head(layer, head)

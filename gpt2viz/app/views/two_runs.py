@@ -21,7 +21,7 @@ from gpt2viz.analysis.comparison import (
 )
 from gpt2viz.analysis.scores import Scores
 from gpt2viz.app import address, output, parameters, prose, run_cache
-from gpt2viz.app.clicks import Cell, Dragged, choose_map_head
+from gpt2viz.app.clicks import Cell, Dragged
 from gpt2viz.app.components import lines
 from gpt2viz.app.components.lines import Lined
 from gpt2viz.app.frame import page
@@ -375,13 +375,9 @@ def pick_whole() -> bool:
     return whole
 
 
-def head_chooser(*which: SelectParam) -> Callable[[Cell], None]:
-    """Return a callback by which a click in a map of heads shows that head; ``which`` parameters
-    it sets, by default those of the chosen head."""
-    choose = choose_map_head(*which)
-
-    def clicked(cell: Cell) -> None:
-        choose(cell)
-        address.put(parameters.WHOLE, False)
-
-    return clicked
+def head_chooser(
+    layer: SelectParam = parameters.LAYER, head: SelectParam = parameters.HEAD
+) -> Callable[[Cell], None]:
+    """Return a callback by which a click in a map of heads shows that head, by these parameters."""
+    whole = parameters.WHOLE
+    return lambda cell: address.put_all({layer: cell.row, head: cell.column, whole: False})

@@ -117,8 +117,7 @@ def _change_a_word(view: View, changes: Sequence[Change], current: str) -> None:
 
     def pick() -> None:
         if (n := st.session_state[_CHANGE]) is not None:
-            address.put(parameters.TEXT2, texts[n])
-            address.put(parameters.MATCH, ())
+            address.put_all({parameters.TEXT2: texts[n], parameters.MATCH: ()})
 
     st.session_state[_CHANGE] = texts.index(current) if current in texts else None
     st.selectbox(
@@ -278,10 +277,10 @@ def _offer_pairs(view: View) -> None:
 
 
 def _open_pair(pair: Pair) -> None:
-    address.put(parameters.TEXT, pair.clean)
-    address.put(parameters.TEXT2, pair.corrupted)
-    for chosen in (parameters.PATCH, parameters.RIGHT, parameters.WRONG):
-        address.set_raw(chosen, "")
+    with address.one_step():
+        address.put_all({parameters.TEXT: pair.clean, parameters.TEXT2: pair.corrupted})
+        for chosen in (parameters.PATCH, parameters.RIGHT, parameters.WRONG):
+            address.set_raw(chosen, "")
     popover.close("pairs")
 
 
