@@ -53,8 +53,8 @@ function drawMap(view) {
   view.draw.map({ data, parentElement: page, setTriggerValue: (name, sent) => {
     const head = name === "open" ? sent.split(".").map(Number) : [sent.layer, sent.head]
     view.chosen = head[0] * map.heads + head[1]
-    if (sent.token >= 0) view.token = sent.token
-    report(view, sent.token >= 0 ? sent.token : null)
+    if (sent.query >= 0) view.token = sent.query
+    report(view, sent.query ?? null)
     show(view)
     if (name === "open") page.querySelector(".tiles").focus()
   } })

@@ -221,12 +221,10 @@ def test_a_switch_turns_a_head_off_and_on_again(monkeypatch: pytest.MonkeyPatch)
 def test_a_click_and_keys_choose_on_every_page(monkeypatch: pytest.MonkeyPatch) -> None:
     put: dict[Any, Any] = {}
     monkeypatch.setattr(address, "put", lambda parameter, value: put.update({parameter: value}))
-    attention._choose(None)(1, 2, None)
+    attention._choose(1, 2, None)
     assert put == {parameters.LAYER: 1, parameters.HEAD: 2}
-    attention._choose(None)(3, 0, 4)
+    attention._choose(3, 0, 4)
     assert put == {parameters.LAYER: 3, parameters.HEAD: 0, parameters.QUERY: 4}
-    attention._choose([0, 2, 5])(3, 0, 2)
-    assert put[parameters.QUERY] == 5, "the first token of the word"
 
 
 def test_shrinking_is_said_where_it_is_done() -> None:

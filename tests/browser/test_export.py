@@ -474,7 +474,7 @@ def lines_are_weights(page: Page, weights: np.ndarray) -> None:
     for place, opacity in drawn.items():
         assert opacity == pytest.approx(0.25 + 0.7 * weights[place], abs=1e-6)
     left_out = weights[weights < 0.01].sum() / weights.sum()
-    assert f"together they are {left_out:.1%} of the whole" in page.inner_text("body")
+    assert f"together they are {left_out:.1%} of the whole matrix" in page.inner_text("body")
     named = [page.locator(f".lines button.{side}").last for side in "qk"]
     names = [one.get_attribute("aria-label") for one in named]
     assert names == ["query 8 q5", "key 45 k45"]

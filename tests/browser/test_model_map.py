@@ -131,6 +131,10 @@ def test_words_and_their_tokens_light_each_other_and_without_the_mask_the_server
     wait_until(page, lambda: sentence.evaluate("view => view.at?.query") == 6)
     sentence.get_by_role("radio").nth(3).hover()
     wait_until(page, lambda: all(1 in rows and 3 not in rows for rows in lit(page)))
+    picture(page, "heads").focus()
+    page.keyboard.press("PageDown")
+    act(page, lambda: page.keyboard.press("Enter"))
+    assert "query=5" in page.url, "the first token of the next word"
     page = walk("", causal="false")
     picture(page, "heads").focus()
     page.keyboard.press("PageDown")

@@ -75,8 +75,11 @@ def test_the_next_word_says_what_it_comes_from_and_opens_that_cell(walk: Visit) 
     page = open_words(walk)
     best = words(page).locator(".next button").first
     expect(best).to_contain_text("on")
-    best.hover()
     line = words(page).locator(".route")
+    words(page).locator(".next button").last.focus()
+    page.keyboard.press("Tab")
+    expect(line.locator("button").first).to_be_focused()
+    best.hover()
     expect(line).to_contain_text("What raises or lowers “on”")
     best.click()  # it stays
     word = line.locator("button").first

@@ -1,7 +1,9 @@
 import assert from "node:assert/strict"
 import { test } from "node:test"
 
-import { chosen, numbers, offers, weightsOf } from "../../gpt2viz/app/scripts/head_picture.js"
+import {
+  awaitWeights, chosen, numbers, offers, weightsOf,
+} from "../../gpt2viz/app/scripts/head_picture.js"
 import { message } from "../../gpt2viz/app/scripts/message.js"
 
 const HEAD = { layer: 1, head: 2, more: [3, 2, 0, 1, 4], n_head: 8, picture: "matrix", query: null,
@@ -40,7 +42,10 @@ test("the weights that came last are there by their name, bit by bit", () => {
   assert.equal(numbers.default({ data: message({ name: "one" }, values) }), undefined)
   assert.deepEqual(weightsOf("one"), values)
   assert.equal(weightsOf("other"), null)
+  const drawn = []
+  awaitWeights(() => drawn.push(weightsOf("other")?.length))
   numbers.default({ data: message({ name: "other" }, Float32Array.of(2)) })
+  assert.deepEqual(drawn, [1], "what came before its weights isn't drawn with them")
   assert.equal(weightsOf("one"), null)
   assert.deepEqual([...weightsOf("other")], [2])
 })

@@ -54,8 +54,8 @@ def draw_map(
 ) -> tuple[int, int] | None:
     """Draw the map; return the layer and head to open on *Head*, if the user opened one.
 
-    ``choose`` is called with the layer and head that were clicked, and with the row in ``links`` of
-    a token that was reached by keys. If the browser draws all that they change, they are chosen
+    ``choose`` is called with the layer and head that were clicked, and with the position of a token
+    that was reached by keys. If the browser draws all that they change, they are chosen
     there. The heads that are ``off``, "layer.head", are grey. With ``switch``, each square has a
     button that calls it with the layer and the head.
     """
@@ -66,8 +66,7 @@ def draw_map(
 
     def chosen() -> None:
         if sent := st.session_state[key].head:
-            token = int(sent["token"])
-            choose(int(sent["layer"]), int(sent["head"]), None if token < 0 else token)
+            choose(*(sent.get(name) for name in ("layer", "head", "query")))
 
     header = _header(picture, links)
     n_head = picture.tiles.shape[1]

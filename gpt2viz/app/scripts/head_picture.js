@@ -199,14 +199,18 @@ export default function ({ data, parentElement, setTriggerValue }) {
 
 // The weights of every head are sent once: their message is the same whichever head is chosen, and
 // Streamlit doesn't resend what a browser has.
-let stored = { name: "", values: null }
+let stored = { name: "", values: null }, waiting = () => {}
 
 /** The weights (heads of all layers, queries, keys) of that name; null if they aren't here. */
 export const weightsOf = (name) => name && stored.name === name ? stored.values : null
 
+/** Draw what needs them once other weights are here: which message comes first isn't fixed. */
+export const awaitWeights = (drawn) => { waiting = drawn }
+
 function store({ data }) {
   const { head, buffer, at } = openMessage(data)
   stored = { name: head.name, values: new Float32Array(buffer, at) }
+  waiting()
 }
 
 export const numbers = { default: store }

@@ -297,13 +297,14 @@ const texts = (numbers) =>
 // Choose a head or a token here if all that it changes can be drawn here. It is marked at once: a
 // busy server may take a while to draw the rest.
 function chooseHead(view, head, token = -1) {
-  const { p, drawn } = view, query = drawn.token < 0 ? null : `${drawn.token}`
-  const changes = texts({ ...layerAndHead(p, head), ...token < 0 ? {} : { query: token } })
-  if (choose(changes, { ...texts(layerAndHead(p, drawn.chosen)), query })) return
+  const { p, drawn } = view, at = (where, n) =>
+    ({ ...layerAndHead(p, where), ...n < 0 ? {} : { query: p.positions[n] } })
+  const changes = at(head, token)
+  if (choose(texts(changes), { query: null, ...texts(at(drawn.chosen, drawn.token)) })) return
   p.chosen = head
   if (token >= 0) p.token = token
   draw(view)
-  view.send("head", { ...layerAndHead(p, head), token })
+  view.send("head", changes)
 }
 
 // The chosen head and token, by their indices in the map.

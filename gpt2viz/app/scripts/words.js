@@ -2,7 +2,7 @@
 // end the next tokens, with arcs to the words that they come from.
 
 import { tokens } from "./choices.js"
-import { strongestQuery, weightsOf } from "./head_picture.js"
+import { awaitWeights, strongestQuery, weightsOf } from "./head_picture.js"
 import { make, makeSvg } from "./make.js"
 import { zoomOf } from "./matrix.js"
 import { current, point, sender, takePart } from "./state.js"
@@ -173,7 +173,7 @@ function pointAt(view, at) {
 }
 
 function listen(view) {
-  const { chips, next } = view
+  const { chips, next, line } = view
   const chipOf = ({ target }) => target.closest?.("button")
   const word = (event) => chipOf(event) && pointAt(view, { query: Number(chipOf(event).value) })
   const away = () => pointAt(view, null)
@@ -184,7 +184,9 @@ function listen(view) {
     pointAt(view, { next: [...next.querySelectorAll("button")].indexOf(chipOf(event)) })
   Object.assign(next, { onpointerover: answer, onpointerleave: away })
   next.addEventListener("focusin", answer)
-  for (const part of [chips, next]) part.addEventListener("focusout", away)
+  const leave = ({ target, relatedTarget }) => // on to the line that explains a guess it stays
+    line.contains(relatedTarget ?? (line.contains(target) ? target : null)) || away()
+  for (const part of [chips, next, line]) part.addEventListener("focusout", leave)
   new ResizeObserver(() => view.clientWidth !== view.wide && draw(view)).observe(view)
 }
 
@@ -232,5 +234,6 @@ export default function ({ data: p, parentElement, setTriggerValue }) {
     },
   })
   draw(view, true)
+  awaitWeights(() => weightsOf(view.p.numbers) && draw(view, true))
   if (document.fonts.status !== "loaded") document.fonts.ready.then(() => draw(view))
 }

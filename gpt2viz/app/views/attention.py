@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
@@ -173,7 +173,7 @@ def _map(view: View, chosen: _Chosen, numbers: Measure, every_head: EveryHead) -
         drawn,
         every_head.links,
         key="all_heads",
-        choose=_choose(weights.positions),
+        choose=_choose,
         off=[f"{edit.layer}.{edit.head}" for edit in view.trace.edits],
         switch=editing.switch_head,
     )
@@ -182,16 +182,12 @@ def _map(view: View, chosen: _Chosen, numbers: Measure, every_head: EveryHead) -
     return drawn
 
 
-def _choose(positions: Sequence[int] | None) -> Callable[[int, int, int | None], None]:
-    """Return a callback that chooses the map's clicked head and a token reached by keys."""
-
-    def choose(layer: int, head: int, token: int | None) -> None:
-        with address.one_step():
-            choose_head(layer, head)
-            if token is not None:
-                address.put(parameters.QUERY, token if positions is None else positions[token])
-
-    return choose
+def _choose(layer: int, head: int, query: int | None) -> None:
+    """Choose the map's clicked head, and a token reached by keys. For callbacks."""
+    with address.one_step():
+        choose_head(layer, head)
+        if query is not None:
+            address.put(parameters.QUERY, query)
 
 
 def _draw_large(
