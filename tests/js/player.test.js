@@ -8,7 +8,7 @@ test("a step ends at the first and the last frame", () => {
 })
 
 test("the reader goes before the answer, and the address before the reader", () => {
-  const frames = [1, 2, 3, 4], known = { data: { at: 2, frames }, at: 3, sent: 1 }
+  const frames = [1, 2, 3, 4], known = { data: { at: 2, frames }, at: 3, sent: [1, 3] }
   assert.equal(shown(null, { at: 2, frames }), 2)
   assert.equal(shown(known, { at: 2, frames }), 3) // nothing new
   assert.equal(shown(known, { at: 1, frames }), 3) // what was sent before they went on

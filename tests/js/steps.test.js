@@ -52,7 +52,7 @@ test("steps stand as far apart as their logarithms, and there is a nearest step"
 })
 
 test("the hand goes before the answer to where it was, and the address before the hand", () => {
-  const p = { at: 2, steps: [1, 2, 3, 4] }, known = { p, at: 3, sent: 1 }
+  const p = { at: 2, steps: [1, 2, 3, 4] }, known = { p, at: 3, sent: [1, 3] }
   assert.equal(shown(null, p), 2)
   assert.equal(shown(known, { ...p, at: 2 }), 3) // nothing new
   assert.equal(shown(known, { ...p, at: 1 }), 3) // what was sent before the hand went on

@@ -11,7 +11,7 @@ const PACE = 1800
 // The frame shown after a message: the browser's own, unless the address has changed.
 export function shown(known, data) {
   if (!known || known.data.frames.length !== data.frames.length) return data.at
-  return data.at === known.data.at || data.at === known.sent ? known.at : data.at
+  return data.at === known.data.at || known.sent.includes(data.at) ? known.at : data.at
 }
 
 // The frame `by` steps further, or the last one on the way.
@@ -58,7 +58,7 @@ function paint(view) {
 function report(view) {
   clearTimeout(view.timer)
   if (view.at === view.data.at) return
-  view.sent = view.at
+  view.sent.push(view.at) // a busy server may answer later, one after the other
   view.send("at", view.at)
 }
 
@@ -97,7 +97,7 @@ function button(bar, text, onclick) {
 }
 
 function build(root) {
-  const view = { root, parts: new Map(), interval: 0, sent: -1 }, bar = make("div", root, "", "bar")
+  const view = { root, parts: new Map(), interval: 0, sent: [] }, bar = make("div", root, "", "bar")
   view.back = button(bar, "◀ Back", () => walk(view, -1))
   view.play = button(bar, "▶ Play", () => play(view, !view.interval))
   view.play.className = "play"
@@ -113,7 +113,8 @@ function build(root) {
 export default function ({ data, parentElement, setTriggerValue }) {
   const root = parentElement.querySelector(".player"), known = root.view
   const view = root.view ??= build(root), at = shown(known?.data ? known : null, data)
-  Object.assign(view, { data, at, send: setTriggerValue })
+  const sent = view.sent.slice(view.sent.indexOf(data.at) + 1) // what isn't answered yet
+  Object.assign(view, { data, at, sent, send: setTriggerValue })
   root.setAttribute("aria-label", data.alt)
   paint(view)
 }

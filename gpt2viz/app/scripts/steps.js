@@ -63,7 +63,7 @@ export function nearest(steps, share) {
 export function shown(known, p) {
   if (!known) return p.at
   const same = known.p.steps.length === p.steps.length
-  return same && (p.at === known.p.at || p.at === known.sent) ? known.at : p.at
+  return same && (p.at === known.p.at || known.sent.includes(p.at)) ? known.at : p.at
 }
 
 const percent = (share) => share === null ? "NaN" : `${(100 * share).toFixed(1)} %`
@@ -304,7 +304,7 @@ function go(view, at) {
 
 function report(view) {
   if (view.at === view.p.at) return
-  view.sent = view.at
+  view.sent.push(view.at) // a busy server may answer later, one after the other
   view.send("step", view.p.steps[view.at])
 }
 
@@ -367,7 +367,8 @@ export default function ({ data: p, parentElement, setTriggerValue }) {
   const view = parentElement.querySelector(".steps"), known = view.p ? view : null
   const at = shown(known, p)
   const frame = known?.animation ? view.frame : at
-  Object.assign(view, { p, at, frame, read: new Map(), send: setTriggerValue })
+  const sent = known?.sent.slice(known.sent.indexOf(p.at) + 1) ?? [] // what isn't answered yet
+  Object.assign(view, { p, at, frame, sent, read: new Map(), send: setTriggerValue })
   if (!known) {
     for (const name of PARTS) view[name] = view.querySelector(`[data-part=${name}]`)
     view.animation = 0
