@@ -248,6 +248,7 @@ def walk(
         if staying:
             page = staying[0].tab
             page.mouse.move(0, 0)  # nothing is pointed at, and nothing lies over the page
+            page.get_by_test_id("stMain").evaluate("main => main.scrollTo(0, 0)")
             if page.get_by_test_id("stPopoverBody").count():
                 page.keyboard.press("Escape")
             if page.evaluate(_IS_DARK) != dark:
