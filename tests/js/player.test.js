@@ -1,19 +1,23 @@
 import assert from "node:assert/strict"
 import { test } from "node:test"
 
-import { changes, look, shown, step } from "../../gpt2viz/app/scripts/player.js"
+import { afterAnswer, changes, look, step } from "../../gpt2viz/app/scripts/player.js"
 
 test("a step ends at the first and the last frame", () => {
   assert.deepEqual([step(0, 1, 3), step(2, 1, 3), step(0, -1, 3), step(0, 1, 1)], [1, 2, 0, 0])
 })
 
 test("the reader goes before the answer, and the address before the reader", () => {
-  const frames = [1, 2, 3, 4], known = { data: { at: 2, frames }, at: 3, sent: [1, 3] }
-  assert.equal(shown(null, { at: 2, frames }), 2)
-  assert.equal(shown(known, { at: 2, frames }), 3) // nothing new
-  assert.equal(shown(known, { at: 1, frames }), 3) // what was sent before they went on
-  assert.equal(shown(known, { at: 0, frames }), 0) // somebody went back in the browser
-  assert.equal(shown(known, { at: 1, frames: [1, 2] }), 1) // another model
+  const known = { at: 3, count: 4, answered: 2, sent: [1, 3] }
+  const shown = (before, at, count = 4) => afterAnswer(before, { at, count }).at
+  assert.equal(shown(null, 2), 2)
+  assert.equal(shown(known, 2), 3) // nothing new
+  assert.equal(shown(known, 1), 3) // what was sent before they went on
+  assert.equal(shown(known, 0), 0) // somebody went back in the browser
+  assert.equal(shown(known, 1, 2), 1) // another model
+  const late = afterAnswer(known, { at: 1, count: 4 }) // the answer to 3 is still to come
+  assert.deepEqual(late, { at: 3, count: 4, answered: 1, sent: [3] })
+  assert.equal(shown(late, 3), 3)
 })
 
 test("marks are known by their keys: some come, some go, the others glide", () => {

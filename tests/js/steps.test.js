@@ -2,7 +2,7 @@ import assert from "node:assert/strict"
 import { test } from "node:test"
 
 import {
-  blended, both, ceiling, codes, eased, fitting, logPositions, losses, nearest, read, shown,
+  blended, both, ceiling, codes, eased, fitting, logPositions, losses, nearest, read,
 } from "../../gpt2viz/app/scripts/steps.js"
 
 test("weights come as whole parts of 65,534, and NaN as 65,535", () => {
@@ -49,15 +49,6 @@ test("steps stand as far apart as their logarithms, and there is a nearest step"
   assert.equal(nearest([0, 9, 99], .3), 1)
   assert.equal(nearest([0, 9, 99], .2), 0)
   assert.equal(nearest([0, 9, 99], 2), 2)
-})
-
-test("the hand goes before the answer to where it was, and the address before the hand", () => {
-  const p = { at: 2, steps: [1, 2, 3, 4] }, known = { p, at: 3, sent: [1, 3] }
-  assert.equal(shown(null, p), 2)
-  assert.equal(shown(known, { ...p, at: 2 }), 3) // nothing new
-  assert.equal(shown(known, { ...p, at: 1 }), 3) // what was sent before the hand went on
-  assert.equal(shown(known, { ...p, at: 0 }), 0) // somebody went back in the browser
-  assert.equal(shown(known, { at: 1, steps: [1, 2] }), 1) // another model
 })
 
 test("an axis ends above its largest number, or at a given number", () => {

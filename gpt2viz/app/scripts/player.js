@@ -8,10 +8,14 @@ export const html = '<div class="player" role="group"></div>'
 const REST = 400  // ms from the last step to the message
 const PACE = 1800
 
-// The frame shown after a message: the browser's own, unless the address has changed.
-export function shown(known, data) {
-  if (!known || known.data.frames.length !== data.frames.length) return data.at
-  return data.at === known.data.at || known.sent.includes(data.at) ? known.at : data.at
+/** What is shown of `count` frames after the server's answer `at`: the browser's own frame, unless
+ * the address has changed; and of the frames that were `sent`, those that aren't answered yet. A
+ * busy server answers one after the other. */
+export function afterAnswer(known, { at, count }) {
+  if (known?.count !== count) return { at, count, answered: at, sent: [] }
+  const own = at === known.answered || known.sent.includes(at)
+  return { at: own ? known.at : at, count, answered: at,
+    sent: known.sent.slice(known.sent.indexOf(at) + 1) }
 }
 
 // The frame `by` steps further, or the last one on the way.
@@ -58,7 +62,7 @@ function paint(view) {
 function report(view) {
   clearTimeout(view.timer)
   if (view.at === view.data.at) return
-  view.sent.push(view.at) // a busy server may answer later, one after the other
+  view.sent.push(view.at)
   view.send("at", view.at)
 }
 
@@ -97,7 +101,7 @@ function button(bar, text, onclick) {
 }
 
 function build(root) {
-  const view = { root, parts: new Map(), interval: 0, sent: [] }, bar = make("div", root, "", "bar")
+  const view = { root, parts: new Map(), interval: 0 }, bar = make("div", root, "", "bar")
   view.back = button(bar, "◀ Back", () => walk(view, -1))
   view.play = button(bar, "▶ Play", () => play(view, !view.interval))
   view.play.className = "play"
@@ -111,10 +115,9 @@ function build(root) {
 }
 
 export default function ({ data, parentElement, setTriggerValue }) {
-  const root = parentElement.querySelector(".player"), known = root.view
-  const view = root.view ??= build(root), at = shown(known?.data ? known : null, data)
-  const sent = view.sent.slice(view.sent.indexOf(data.at) + 1) // what isn't answered yet
-  Object.assign(view, { data, at, sent, send: setTriggerValue })
+  const root = parentElement.querySelector(".player")
+  const view = root.view ??= build(root), state = { at: data.at, count: data.frames.length }
+  Object.assign(view, afterAnswer(view, state), { data, send: setTriggerValue })
   root.setAttribute("aria-label", data.alt)
   paint(view)
 }

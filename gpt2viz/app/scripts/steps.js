@@ -5,6 +5,7 @@
 import { codeOf, cut, eventPoint, line as stroke, penOf, cellState } from "./matrix.js"
 import { panelsOf } from "./matrices.js"
 import drawMap, { headName, html as mapHtml } from "./model_map.js"
+import { afterAnswer } from "./player.js"
 import drawTiles, { html as tilesHtml } from "./tiles.js"
 
 export const html = `
@@ -57,13 +58,6 @@ export function logPositions(steps) {
 export function nearest(steps, share) {
   const distances = logPositions(steps).map((position) => Math.abs(position - share))
   return distances.indexOf(Math.min(...distances))
-}
-
-// The point shown after a message: the browser's own, unless the address has changed.
-export function shown(known, p) {
-  if (!known) return p.at
-  const same = known.p.steps.length === p.steps.length
-  return same && (p.at === known.p.at || known.sent.includes(p.at)) ? known.at : p.at
 }
 
 const percent = (share) => share === null ? "NaN" : `${(100 * share).toFixed(1)} %`
@@ -304,7 +298,7 @@ function go(view, at) {
 
 function report(view) {
   if (view.at === view.p.at) return
-  view.sent.push(view.at) // a busy server may answer later, one after the other
+  view.sent.push(view.at)
   view.send("step", view.p.steps[view.at])
 }
 
@@ -365,10 +359,9 @@ const PARTS = ["play", "slider", "when", "formed", "next", "loss", "score", "len
 
 export default function ({ data: p, parentElement, setTriggerValue }) {
   const view = parentElement.querySelector(".steps"), known = view.p ? view : null
-  const at = shown(known, p)
-  const frame = known?.animation ? view.frame : at
-  const sent = known?.sent.slice(known.sent.indexOf(p.at) + 1) ?? [] // what isn't answered yet
-  Object.assign(view, { p, at, frame, sent, read: new Map(), send: setTriggerValue })
+  const state = afterAnswer(view, { at: p.at, count: p.steps.length })
+  const frame = known?.animation ? view.frame : state.at
+  Object.assign(view, state, { p, frame, read: new Map(), send: setTriggerValue })
   if (!known) {
     for (const name of PARTS) view[name] = view.querySelector(`[data-part=${name}]`)
     view.animation = 0
