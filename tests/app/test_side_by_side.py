@@ -349,7 +349,7 @@ def test_models_that_cannot_be_compared(tmp_path: Path, monkeypatch: pytest.Monk
     write_checkpoint(tmp_path / "mine")
     models(monkeypatch, tmp_path / "mine")
     at = open_page("side_by_side", text=FIRST, differs="model", model="stories")
-    assert ["No other model here has the tokenizer" in one.value for one in at.info] == [True]
+    assert ["No other model here has the tokenizer" in note.value for note in at.info] == [True]
     write_checkpoint(tmp_path / "yours", seed=3)
     write_checkpoint(tmp_path / "short", n_positions=3)
     models(monkeypatch, tmp_path / "mine", tmp_path / "yours", tmp_path / "short")

@@ -16,7 +16,7 @@ def chips(page: Page) -> Locator:
 
 
 def chosen(page: Page) -> list[int]:
-    """The places of the pressed chips, read at one moment."""
+    """The positions of the pressed chips, read at one moment."""
     pressed = chips(page).evaluate_all("chips => chips.map(chip => chip.ariaChecked === 'true')")
     return [n for n, checked in enumerate(pressed) if checked]
 

@@ -148,7 +148,8 @@ def maps_that_wait(page: Page) -> int:
     of_window = {"objectId": session.send("Runtime.evaluate", window)["result"]["objectId"]}
     waiting = session.send("DOMDebugger.getEventListeners", of_window)["listeners"]
     session.detach()
-    return sum(one.get("handler", {}).get("description") == "() => sized(view)" for one in waiting)
+    handlers = [listener.get("handler", {}).get("description") for listener in waiting]
+    return handlers.count("() => sized(view)")
 
 
 def test_links_lead_on_with_it_and_what_is_left_behind_is_freed(reader: FirstScreen) -> None:

@@ -89,21 +89,21 @@ def test_every_weight_is_painted_in_its_place() -> None:
     assert [name for name in texts(root) if len(name) == 1] == [*"abc", *"0123456"]
 
 
-def box(one: ElementTree.Element) -> tuple[float, float, float, float]:
+def box(text: ElementTree.Element) -> tuple[float, float, float, float]:
     """The left, right, upper and lower end of a text; letters are narrower than ``text_width``."""
-    x, y, size = (float(one.attrib[name]) for name in ("x", "y", "font-size"))
-    room = 0.8 * svg.text_width("".join(one.itertext()), size)
-    before = {"start": 0.0, "middle": 0.5, "end": 1.0}[one.get("text-anchor", "start")]
-    if "transform" in one.attrib:
+    x, y, size = (float(text.attrib[name]) for name in ("x", "y", "font-size"))
+    room = 0.8 * svg.text_width("".join(text.itertext()), size)
+    before = {"start": 0.0, "middle": 0.5, "end": 1.0}[text.get("text-anchor", "start")]
+    if "transform" in text.attrib:
         return x - 0.7 * size, x + 0.2 * size, y - (1 - before) * room, y + before * room
     return x - before * room, x + (1 - before) * room, y - 0.7 * size, y + 0.2 * size
 
 
 def ten_tokens() -> dict[str, Heatmaps]:
     """Matrices of ten tokens, whose names are flat or upright."""
-    one = panel(np.eye(10).tolist(), np.triu(np.ones((10, 10), int), 1).tolist())
+    matrix = panel(np.eye(10).tolist(), np.triu(np.ones((10, 10), int), 1).tolist())
     titles = "Attention weight, head 1: layers 1 − layer 0", "Head 1", "layers 1 − layer 0"
-    panels = [replace(one, title=title) for title in titles]
+    panels = [replace(matrix, title=title) for title in titles]
     return {
         f"{n} in {columns}, {bar}": Heatmaps("what", panels[:n], "signed", columns, 360, bar=bar)
         for n, columns in ((1, 1), (2, 1), (2, 2), (3, 2), (3, 3))
@@ -123,15 +123,15 @@ def test_all_of_it_stands_on_the_sheet_and_apart(kind: str, width: int | None) -
     assert (float(root.attrib["width"]), float(root.attrib["height"])) == pytest.approx(
         (sheet.width, sheet.height), abs=0.01
     )
-    written = [(one, *box(one)) for one in root.iter(f"{SVG}text") if "".join(one.itertext())]
-    for one, left, right, top, bottom in written:
-        assert float(one.attrib["font-size"]) >= svg.MIN_FONT_SIZE
-        assert 0 <= left <= right <= sheet.width, "".join(one.itertext())
-        assert 0 <= top <= bottom <= sheet.height, "".join(one.itertext())
-    for (one, *here), (other, *there) in combinations(written, 2):
+    written = [(text, *box(text)) for text in root.iter(f"{SVG}text") if "".join(text.itertext())]
+    for text, left, right, top, bottom in written:
+        assert float(text.attrib["font-size"]) >= svg.MIN_FONT_SIZE
+        assert 0 <= left <= right <= sheet.width, "".join(text.itertext())
+        assert 0 <= top <= bottom <= sheet.height, "".join(text.itertext())
+    for (text, *here), (other, *there) in combinations(written, 2):
         across = min(here[1], there[1]) - max(here[0], there[0])
         down = min(here[3], there[3]) - max(here[2], there[2])
-        assert min(across, down) <= 0, ["".join(text.itertext()) for text in (one, other)]
+        assert min(across, down) <= 0, ["".join(each.itertext()) for each in (text, other)]
     for one in (*root.iter(f"{SVG}rect"), *root.iter(f"{SVG}image")):
         if "x" in one.attrib:
             x, y, wide, tall = (float(one.attrib[name]) for name in ("x", "y", "width", "height"))

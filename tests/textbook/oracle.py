@@ -55,8 +55,8 @@ def mixed_words(order: list[int], places: Any, causal: bool) -> np.ndarray:
 
 def orders(places: Any, causal: bool) -> np.ndarray:
     """How far the words of "crane ate fish" and "fish ate crane" end up from one another."""
-    one, other = (mixed_words(order, places, causal) for order in ([0, 1, 2], [2, 1, 0]))
-    return np.abs(one - other).max()
+    first, second = (mixed_words(order, places, causal) for order in ([0, 1, 2], [2, 1, 0]))
+    return np.abs(first - second).max()
 
 
 def tiny_looks(x: np.ndarray) -> list[np.ndarray]:

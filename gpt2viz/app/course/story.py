@@ -309,11 +309,11 @@ def heads(book: Book, text: str) -> dict[str, str]:
     )
     _fields(book.chapter)
     hidden = crane.heads[0].masked_scores.isneginf()
-    looks = [
+    weights = [
         pairs(f"weights of head {n}", head.weights, SENTENCE, "attention weight", hidden)
         for n, head in enumerate(crane.heads)
     ]
-    picture("tiny_heads", looks, "unit", height=250)
+    picture("tiny_heads", weights, "unit", height=250)
     four = ("0: thing", "0: action", "1: thing", "1: action") if as_words else FOUND
     panels = [
         _token_panel("outputs, side by side", crane.merged, four),
