@@ -55,7 +55,7 @@ def remap_steps(steps: Iterable[Step], to: Callable[[int], int | None]) -> tuple
 class CellArithmetic:
     """The weight of query i on key j, step by step (Vaswani et al. 2017, equation 1).
 
-    ``unturned`` are q[i] and k[j] before RoPE, in models that use it, else nothing;
+    ``unrotated`` are q[i] and k[j] before RoPE, in models that use it, else nothing;
     ``products`` (hs,) are q[d]·k[d]; ``score`` is their sum and ``scaled`` that sum over
     ``divisor``, which is √hs in most models; ``masked`` is True where the mask replaced it by −∞.
     ``exponentials`` (T,) are e^(x − largest of the row), ``weights`` (T,) those over their
@@ -66,7 +66,7 @@ class CellArithmetic:
     The ``model_…`` fields are what the model itself computed for the same quantity.
     """
 
-    unturned: tuple[Numbers, ...]
+    unrotated: tuple[Numbers, ...]
     query: Numbers
     key: Numbers
     products: Numbers
@@ -117,7 +117,7 @@ def cell_arithmetic(trace: Trace, layer: int, head: int, i: int, j: int) -> Cell
     values = factor * v if factor else np.zeros_like(v)  # NaN times 0 is NaN
     before: tuple[tuple[StageName, int], ...] = (("q_unrotated", i), ("k_unrotated", j))
     return CellArithmetic(
-        unturned=tuple(stage(n)[at].astype(np.float64) for n, at in before if n in trace.graph),
+        unrotated=tuple(stage(n)[at].astype(np.float64) for n, at in before if n in trace.graph),
         query=q[i],
         key=k[j],
         products=products,

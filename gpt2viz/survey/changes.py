@@ -401,7 +401,7 @@ def sample_of(
     model: Model, texts: Corpus, n_tokens: int, most: int = 8
 ) -> tuple[tuple[int, ...], ...]:
     """The ids of the first passage of up to ``most`` documents, spread evenly over all texts; a
-    document of less than two tokens is passed over for the next longer one."""
+    document of fewer than two tokens is passed over for the next longer one."""
     number = sum(1 for _ in documents(texts))
     chosen = {n * number // most for n in range(most)} if number > most else set(range(number))
     room = n_tokens - len(model.tokenizer.first) - len(model.tokenizer.last)

@@ -322,9 +322,9 @@ def turn(book: Book) -> dict[str, Any]:
     view = book.view
     at = _followed_cell(book, *controls.layer_and_head(view))
     arithmetic = cell_arithmetic(view.trace, *at)
-    q, k = arithmetic.unturned
+    q, k = arithmetic.unrotated
     return {
-        "unturned": _format(float(q @ k)),
+        "unrotated": _format(float(q @ k)),
         "turned": _format(arithmetic.model_score),
         "away": pluralize(abs(at.query - at.key), "tokens"),
         "itself": at.query == at.key,

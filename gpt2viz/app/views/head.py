@@ -372,9 +372,9 @@ def _score(view: View, cell: CellArithmetic, query: int, key: int) -> list[Part]
 
 def _unrotated_parts(view: View, cell: CellArithmetic, query: int, key: int) -> list[Part]:
     """Return q and k before their rotation, and its effect on their product; [] without any."""
-    if not cell.unturned:
+    if not cell.unrotated:
         return []
-    (q, k), colors, both = cell.unturned, view.colors, peak(*cell.unturned)
+    (q, k), colors, both = cell.unrotated, view.colors, peak(*cell.unrotated)
     before, after = spell(float(q @ k)), spell(cell.score)
     return [
         strip("q", f"{view.labels[query]} before", q, both, colors, colors.query),
