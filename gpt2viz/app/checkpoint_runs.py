@@ -141,6 +141,11 @@ def habits(model_name: str, nearest: int) -> dict[int, Measured]:
     return by_step
 
 
+def are_all_scored(model_name: str) -> bool:
+    """Return whether ``habits`` gives every step without more time."""
+    return len(_habits(model_name)) == len(steps(model_name))
+
+
 @st.cache_resource(max_entries=8, show_spinner=False)
 def _habits(model_name: str) -> dict[int, Measured | None]:
     return {}

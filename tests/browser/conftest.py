@@ -330,7 +330,7 @@ _SETTLED = """
          effect.target?.closest("[data-testid='stExpander']"))
     && [...document.querySelectorAll("[data-testid='stBidiComponentIsolated']")]
          .every(({ shadowRoot }) => shadowRoot?.querySelector("[data-script]")
-           && !shadowRoot.querySelector(".steps")?.p?.tiles.includes("")  // of points to be read
+           && !shadowRoot.querySelector(".steps")?.p?.more  // points to be read
            && !shadowRoot.querySelector("[data-script] > *")?.matches(
              ":empty, :is(.tiles, .map):not([aria-label]), .chart:not(:has(> svg > *))"))
   if (!drawn || window.settling?.asked !== asked) window.settling = { asked, looks: 0 }

@@ -59,6 +59,7 @@ def draw(
     formed: Sequence[str],
     *,
     at: int,
+    more: bool,
     alt: str,
     key: str,
     choose_step: Callable[[int], None],
@@ -69,7 +70,8 @@ def draw(
     ``picture`` is the map of all heads at that step, ``large`` the chosen head there and in the
     model itself, and ``when`` describes each of the ``steps``; ``seen`` may lack some of them.
     ``curves`` are "loss" and "score", over the known steps, ``titles`` their titles, and ``formed``
-    says what is new at each step. Screen readers announce ``alt``.
+    says what is new at each step. The page reruns for steps that ``seen`` lacks and for ``more``.
+    Screen readers announce ``alt``.
     """
     n_head = picture.tiles.shape[1]
 
@@ -88,6 +90,7 @@ def draw(
         "alt": alt,
         "when": list(when),
         "at": list(steps).index(at),
+        "more": more or len(seen) < len(steps),
         "curves": {name: _lines(chart, steps) for name, chart in curves.items()},
         "titles": dict(titles),
         "formed": list(formed),

@@ -374,6 +374,6 @@ export default function ({ data: p, parentElement, setTriggerValue }) {
   view.slider.setAttribute("aria-label", "Checkpoint of the training")
   view.slider.max = p.steps.length - 1
   sized(view)
-  if (p.tiles.includes("")) setTimeout(() => setTriggerValue("more", p.steps[view.at]), 0)
+  if (p.more) setTimeout(() => setTriggerValue("more", p.steps[view.at]), 0)
   return () => view.leave?.()
 }

@@ -353,6 +353,7 @@ def _slider(
         TITLES | {"score": f"Scores of head {head} on random tokens, repeated"},
         _new_heads(view, training, habits),
         at=at,
+        more=not checkpoint_runs.are_all_scored(view.model.name),
         alt=f"Checkpoints of the training of {view.model.name}. {' '.join(alt)}",
         key="steps",
         choose_step=partial(address.put, parameters.STEP),
