@@ -37,13 +37,20 @@ ROOT = Path(__file__).parents[2]
 FLAGS = (
     *("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
     *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
+    "--font-render-hinting=none",  # letters as wide as in a window: a headless shell rounds widths
 )
 #: Milliseconds until something that is expected is given up: a busy machine takes its time.
 PATIENCE = 60_000
 expect.set_options(timeout=PATIENCE)
 #: The pages' paths.
 ADDRESSES = {page.address for page in pages.PAGES}
-NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+NAMES = (
+    "chromium-headless-shell",
+    "chromium",
+    "chromium-browser",
+    "google-chrome",
+    "google-chrome-stable",
+)
 
 
 def find_chromium() -> str | None:
