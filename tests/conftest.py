@@ -36,8 +36,16 @@ os.environ[PACKAGED_VARIABLE] = ""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with tests that wait for others: the longest files last would keep one worker alone."""
-    items.sort(key=lambda item: item.path.parent.name not in ("browser", "serving"))
+    """Begin with tests that wait for others, each file beside one that computes.
+
+    The longest files last would keep one worker alone.
+    """
+    files: tuple[dict[Path, int], dict[Path, int]] = ({}, {})
+    for item in items:
+        waits = item.path.parent.name in ("browser", "serving")
+        files[waits].setdefault(item.path, len(files[waits]))
+    order = files[0] | files[1]
+    items.sort(key=lambda item: (order[item.path], str(item.path)))
 
 
 @pytest.hookimpl(optionalhook=True)
