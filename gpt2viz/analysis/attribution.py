@@ -88,8 +88,7 @@ def _weights_and_values(trace: Trace, layer: int) -> tuple[Array, Array]:
 def _projection(model: Model, trace: Trace, layer: int) -> Array:
     """W_O of a layer, cut by head: (nh, hs, C)."""
     check_run(trace, model)
-    by_head: Array = model.merging(layer)[0].detach().cpu().numpy()
-    return by_head
+    return model.merging(layer)[0].detach().cpu().numpy()
 
 
 def rollout(trace: Trace, layer: int) -> Array:

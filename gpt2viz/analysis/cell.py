@@ -103,8 +103,7 @@ def cell_arithmetic(trace: Trace, layer: int, head: int, i: int, j: int) -> Cell
     """
 
     def stage(key: StageName) -> Array:
-        numbers: Array = trace.stage(key, layer, head)
-        return numbers
+        return trace.stage(key, layer, head)
 
     q, k, v = (x.astype(np.float64) for x in (stage("q"), stage("k"), stage("v")))  # (T, hs)
     products = q[i] * k[j]

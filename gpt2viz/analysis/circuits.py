@@ -98,8 +98,7 @@ def rotate(model: Model, layer: int, x: Numbers, positions: Positions) -> Number
     rotated = model.network.blocks[layer].attention.rotate(
         torch.tensor(x), torch.as_tensor(np.asarray(positions))
     )
-    numbers: Numbers = rotated.numpy()
-    return numbers
+    return rotated.numpy()
 
 
 def writing(model: Model, layer: int, head: int) -> Numbers:
@@ -239,8 +238,7 @@ class HeadCircuit:
         """
         x, positions = self.ends.normalize(token_ids, placed=True), range(len(token_ids))  # (T, C)
         q, k = (self._rotate(reads.read(x), positions) for reads in (self.query, self.key))
-        scores: Numbers = q @ k.T
-        return scores
+        return q @ k.T
 
     def predict_scores(self, trace: Trace) -> PredictedScores:
         """Compare a run's scores with those from tokens and positions alone.
@@ -318,8 +316,7 @@ class HeadCircuit:
         """The mean score of all pairs of tokens, by distance: q̄ᵀ R(d) k̄, (n_positions,)."""
         q, k = (self.ends.mean_reading(reads) for reads in (self.query, self.key))
         n = self.ends.n_positions
-        kernel: Numbers = self._rotate(np.tile(q, (n, 1)), range(n)) @ k / self.divisor
-        return kernel
+        return self._rotate(np.tile(q, (n, 1)), range(n)) @ k / self.divisor
 
     def _kernel_spread(self) -> Numbers:
         """The standard deviation of these scores, by distance: (n_positions,).
@@ -460,8 +457,7 @@ class Ends:
         return _moments(self._embedding, self._embedding)
 
     def _norm(self, x: Numbers) -> Numbers:
-        normed: Numbers = self._first.centre(x) / self._first.sigma(x)[:, None]
-        return normed
+        return self._first.centre(x) / self._first.sigma(x)[:, None]
 
 
 def _moments(left: Array, right: Array) -> Numbers:
@@ -472,8 +468,7 @@ def _moments(left: Array, right: Array) -> Numbers:
         products += a.T @ b
         a_sum += a.sum(axis=0)
         b_sum += b.sum(axis=0)
-    moments: Numbers = products - np.outer(a_sum, b_sum) / len(left)
-    return moments
+    return products - np.outer(a_sum, b_sum) / len(left)
 
 
 def _double_blocks(matrix: Array) -> Iterator[Numbers]:

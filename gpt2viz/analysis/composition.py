@@ -423,8 +423,7 @@ class VirtualHead:
             trace.stage("weights", *head).astype(np.float64)
             for head in (self.sender, self.receiver)
         )
-        pattern: Numbers = second @ first
-        return pattern
+        return second @ first
 
     def __repr__(self) -> str:
         (a, b), (c, d) = self.sender, self.receiver

@@ -91,8 +91,7 @@ class ScoreExplanation:
         """
         position = self.key if side == "key" else self.query
         by_token = self._stream.opened(side, position, self._head_of(name))  # (T, hs)
-        opened: Numbers = by_token @ (self._q if side == "key" else self._k).T
-        return opened
+        return by_token @ (self._q if side == "key" else self._k).T
 
     def _head_of(self, name: str) -> tuple[int, int]:
         heads = [part for part in self.names if part.kind == "head"]
@@ -142,8 +141,7 @@ class RowExplanation:
     @cached_property
     def mean(self) -> Numbers:
         """The table of the row's mean score, over the keys that the query sees: (n, n)."""
-        mean: Numbers = self._q @ self._stream.mean_parts("key", self.keys).T
-        return mean
+        return self._q @ self._stream.mean_parts("key", self.keys).T
 
     def table(self, key: int) -> Numbers:
         """The score with the key at a position, by pairs of parts: (n, n).
@@ -391,8 +389,7 @@ class _Stream:
             k = self.trace.stage("k", self.layer, self.head)[positions].astype(np.float64)
         else:
             k = self._part("key", self.names[part], positions)
-        added: Numbers = k @ query
-        return added
+        return k @ query
 
     def by_distance(self, query: int, positions: Positions) -> Numbers | None:
         """``RowExplanation.by_distance`` of the keys at some positions: (P,)."""

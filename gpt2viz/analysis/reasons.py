@@ -291,8 +291,7 @@ class Reason:
 
     def heatmap(self, *, raw: bool = False) -> Figure:
         """A Plotly figure of all pairs of parts and their sums; ``raw`` with the row's mean."""
-        figure: Figure = figures().reason(self, raw)
-        return figure
+        return figures().reason(self, raw)
 
     def __repr__(self) -> str:
         return "\n".join(self.words())

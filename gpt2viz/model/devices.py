@@ -51,5 +51,4 @@ def to_numpy(tensor: Tensor) -> Array:
 
 def double(tensor: Tensor) -> Numbers:
     """A copy of a tensor in double precision, for sums of many parts."""
-    numbers: Numbers = tensor.detach().cpu().double().numpy()  # MPS has no double
-    return numbers
+    return tensor.detach().cpu().double().numpy()  # MPS has no double

@@ -130,8 +130,7 @@ class Norm(NamedTuple):
 
     def centre(self, x: Numbers, axis: int = -1) -> Numbers:
         """``x`` without its mean over the channels, along ``axis``; RMSNorm subtracts none."""
-        centred: Numbers = x - x.mean(axis, keepdims=True) if self.centred else x
-        return centred
+        return x - x.mean(axis, keepdims=True) if self.centred else x
 
     def sigma(self, x: Numbers) -> Numbers:
         """The scale that streams (…, C) are divided by: (…,)."""

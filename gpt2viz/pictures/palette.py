@@ -63,8 +63,7 @@ class Palette:
 
     def shade(self, role: str | int, count: int) -> str:
         """The colour of a role: a field's name, or the number of one of ``count`` cases."""
-        shade: str = self.cases(count)[role] if isinstance(role, int) else getattr(self, role)
-        return shade
+        return self.cases(count)[role] if isinstance(role, int) else getattr(self, role)
 
     @property
     def of_page(self) -> dict[str, str]:

@@ -52,8 +52,7 @@ def _largest(matrix: Cells, rows: list[int], columns: list[int]) -> Cells:
     Rows are split first: down a column ``np.maximum.reduceat`` takes many times as long.
     """
     bands = np.stack([band.max(axis=0) for band in np.split(matrix, rows[1:])])
-    largest: Cells = np.maximum.reduceat(bands, columns, axis=1)
-    return largest
+    return np.maximum.reduceat(bands, columns, axis=1)
 
 
 def pool_panel(panel: Panel, size: int) -> Panel:
@@ -89,8 +88,7 @@ def pool_panel(panel: Panel, size: int) -> Panel:
 def farthest_from_0(matrix: Array, rows: list[int], columns: list[int]) -> Array:
     """The number farthest from 0 in every block that begins at these rows and columns."""
     high, low = _largest(matrix, rows, columns), -_largest(-matrix, rows, columns)
-    shown: Array = np.where(-low > high, low, high)
-    return shown
+    return np.where(-low > high, low, high)
 
 
 def crop(panel: Panel, rows: range, columns: range | None) -> Panel:

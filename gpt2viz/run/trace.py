@@ -223,8 +223,7 @@ class Trace:
         ``stage("weights", layer)``; they aren't cached.
         """
         if ("weights", layer) in self.captured:
-            some: Array = self.captured["weights", layer][0, :, queries]
-            return some
+            return self.captured["weights", layer][0, :, queries]
         return self.derived.weights_of_queries(layer, queries)
 
     def weights_of_heads(self, layer: int) -> Iterator[Array]:
@@ -325,23 +324,19 @@ class Trace:
 
     def heatmap(self, layer: int, head: int, stage: HeadStageName = "weights") -> Figure:
         """A Plotly figure of one stage of one head: see ``gpt2viz.figures.heatmap``."""
-        figure: Figure = figures().heatmap(self, layer, head, stage)
-        return figure
+        return figures().heatmap(self, layer, head, stage)
 
     def heads(self, layer: int, stage: HeadStageName = "weights") -> Figure:
         """A Plotly figure of one stage of every head of a layer."""
-        figure: Figure = figures().heads(self, layer, stage)
-        return figure
+        return figures().heads(self, layer, stage)
 
     def overview(self) -> Figure:
         """A Plotly figure of the weights of every head of every layer."""
-        figure: Figure = figures().overview(self)
-        return figure
+        return figures().overview(self)
 
     def table(self, layer: int, head: int, stage: HeadStageName = "weights") -> DataFrame:
         """One stage of one head as a pandas DataFrame, with tokens as names."""
-        table: DataFrame = figures().table(self, layer, head, stage)
-        return table
+        return figures().table(self, layer, head, stage)
 
     def _repr_mimebundle_(self, **_requested: Any) -> dict[str, str]:
         """Show a trace in a notebook: its tokens, its model, and every head as a thumbnail.

@@ -111,8 +111,7 @@ def _curve(wire: Wire, row: int) -> NDArray[np.float64]:
     aside = 0.45 * (c - a - 1 > 0) * (1 if end[0] >= b else -1)
     by = [start, (b + aside, start[1] + pull), (end[0] + aside, end[1] - pull), end]
     weights = ((1 - _T) ** 3, 3 * (1 - _T) ** 2 * _T, 3 * (1 - _T) * _T**2, _T**3)
-    points: NDArray[np.float64] = np.array(weights).T @ np.array(by, np.float64)
-    return points
+    return np.array(weights).T @ np.array(by, np.float64)
 
 
 def _letters(picture: Wiring, colors: Palette, row: int) -> Iterator[dict[str, Any]]:
