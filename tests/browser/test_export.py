@@ -23,7 +23,7 @@ from pypdf import PdfReader
 
 import gpt2viz
 from gpt2viz import export, files
-from gpt2viz.cli.tensor import choose
+from gpt2viz.cli.trace import choose
 from gpt2viz.labels import label
 from gpt2viz.model.checkpoint import BUNDLED
 from gpt2viz.pictures.palette import DARK, LIGHT
