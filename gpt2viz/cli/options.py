@@ -9,8 +9,9 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial, wraps
+from inspect import signature
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import click
 
@@ -54,14 +55,6 @@ special = click.option(
 )
 
 
-class _Changes(NamedTuple):
-    """The changes of a run, as typed, and the texts that they take from."""
-
-    edits: str
-    patch_from: str | None
-    mean_over: Path | None
-
-
 #: The room of a bar's brackets, its share, and the remaining time.
 _BESIDE = 24
 
@@ -97,22 +90,9 @@ def runs_a_model(command: Callable[..., Any]) -> Callable[..., Any]:
     """
 
     @wraps(command)
-    def ready(
-        text: str,
-        model: str,
-        no_causal: bool,
-        bos: bool | None,
-        special: bool,
-        edits: str,
-        patch_from: str | None,
-        mean_over: Path | None,
-        quiet: bool,
-        device: str,
-        **others: Any,
-    ) -> Any:
-        changes = _Changes(edits, patch_from, mean_over)
-        run = partial(_run, text, model, not no_causal, bos, special, changes, quiet, device)
-        return command(run=run, quiet=quiet, **others)
+    def ready(quiet: bool, **given: Any) -> Any:
+        of_run = {name: given.pop(name) for name in signature(_run).parameters if name in given}
+        return command(run=partial(_run, **of_run, quiet=quiet), quiet=quiet, **given)
 
     text, of_text = click.argument("text"), (special, bos, no_causal, model)
     for decorate in (quiet, as_json, device, *_changing, *of_text, text):
@@ -161,26 +141,29 @@ def bar(silent: bool, label: str, length: int, start: int = 0) -> Iterator[Calla
 
 
 def _run(
-    given: str,
-    name: str,
-    causal: bool,
+    *,
+    text: str,
+    model: str,
+    no_causal: bool,
     bos: bool | None,
     special: bool,
-    changes: _Changes,
-    silent: bool,
+    edits: str,
+    patch_from: str | None,
+    mean_over: Path | None,
     device: str,
+    quiet: bool,
 ) -> tuple[gpt2viz.Model, gpt2viz.Trace]:
     """Load the model and trace a text; "-" reads it from stdin."""
     try:
-        edits = gpt2viz.parse_edits(changes.edits)
+        changes = gpt2viz.parse_edits(edits)
     except EditError as error:
         raise click.BadParameter(str(error), param_hint="--edits") from None
-    loaded, ids = load_and_encode(given, name, device, silent, bos, special)
+    loaded, ids = load_and_encode(text, model, device, quiet, bos, special)
     encode = partial(loaded.tokenizer.encode, bos=bos, special=special)
-    second = None if changes.patch_from is None else encode(changes.patch_from)
-    reference = read_means(loaded, changes.mean_over, encode)
+    second = None if patch_from is None else encode(patch_from)
+    reference = read_means(loaded, mean_over, encode)
     return loaded, gpt2viz.trace(
-        loaded, ids, causal=causal, edits=edits, reference=reference, patch_from=second
+        loaded, ids, not no_causal, edits=changes, reference=reference, patch_from=second
     )
 
 
