@@ -98,7 +98,7 @@ def path(a: Trace, b: Trace, at: tuple[int, int], sites: Sequence[Site]) -> Path
     """
     if a.config.n_embd != b.config.n_embd:
         raise ArgumentError(f"one run has {a.config.n_embd} channels, the other {b.config.n_embd}")
-    vectors = [(_vector(a, site, at[0]), _vector(b, site, at[1])) for site in sites]
+    vectors = [(vector_at(a, site, at[0]), vector_at(b, site, at[1])) for site in sites]
     return Path(
         tuple(sites),
         np.array([_cosine(x, y) for x, y in vectors]),
@@ -106,8 +106,9 @@ def path(a: Trace, b: Trace, at: tuple[int, int], sites: Sequence[Site]) -> Path
     )
 
 
-def _vector(trace: Trace, site: Site, position: int) -> Numbers:
-    vector: Numbers = trace.stage(*site)[0, position].astype(np.float64)
+def vector_at(trace: Trace, site: Site, position: int) -> Numbers:
+    """A stage at one token, in double precision: (C,). Raises ``PlaceError`` for another token."""
+    vector: Numbers = trace.stage(*site)[0, trace.index_of(position)].astype(np.float64)
     return vector
 
 
@@ -151,7 +152,7 @@ def nearest(trace: Trace, position: int, sites: Sequence[Site], top: int) -> Nea
     """
     lengths: Array = np.linalg.norm(trace.unembedding, axis=1)
     lengths[lengths == 0] = np.nan
-    vectors = np.stack([_vector(trace, site, position) for site in sites])  # (S, C)
+    vectors = np.stack([vector_at(trace, site, position) for site in sites])  # (S, C)
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
     cosine = vectors.astype(np.float32) @ trace.unembedding.T / lengths  # (S, n_vocab)
     ids = np.stack([largest(row, top) for row in cosine])

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 
 import numpy as np
 import torch
@@ -16,7 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from gpt2viz.analysis.cell import Step
-from gpt2viz.analysis.comparison import stream_sites
+from gpt2viz.analysis.comparison import stream_sites, vector_at
 from gpt2viz.analysis.explanation import Part, value_parts
 from gpt2viz.analysis.sampling import CHUNK
 from gpt2viz.arrays import Numbers, largest
@@ -26,7 +25,6 @@ from gpt2viz.model.checkpoint import Model
 from gpt2viz.model.devices import double
 from gpt2viz.model.transformer import Norm
 from gpt2viz.run.edits import attention_is_off, check_decomposable, head_scale_factors
-from gpt2viz.run.stages import StageName
 from gpt2viz.run.trace import Trace, check_run
 from gpt2viz.run.tracer import token_id
 
@@ -273,7 +271,7 @@ def routes(
     versus = None if versus is None else token_id(model, versus)
     query = trace.index_of(-1 if query is None else query)
     norm = Norm.of(model.network.final_norm)
-    sigma = norm.sigma(_stage_at(trace, query, "residual_out", model.config.n_layer - 1))
+    sigma = norm.sigma(vector_at(trace, ("residual_out", model.config.n_layer - 1), query))
     rows = [_unembedding(model, token, versus) for token in ids]
     # Centring the direction is the same as taking the mean off every part.
     directions = [norm.centre(norm.gain * u / sigma) for u in rows]  # (C,) each
@@ -298,10 +296,9 @@ def _route(
     """The route of one token: its row ``u`` of the unembedding (C,), the ``direction`` in the
     stream that its logit measures, and that in each head's output, ``toward`` (n_layer, nh, hs)."""
     config, T = model.config, len(trace.token_ids)
-    stage = partial(_stage_at, trace, query)
     norm = Norm.of(model.network.final_norm)
     heads, shares = np.zeros((2, config.n_layer, config.n_head, T))
-    rest = {Part("token"): float(stage("token_embedding") @ direction)}
+    rest = {Part("token"): float(vector_at(trace, ("token_embedding", None), query) @ direction)}
     if "position_embedding" in trace.graph:
         rest[Part("position")] = float(trace.stage("position_embedding")[query] @ direction)
     for n in range(config.n_layer):
@@ -313,18 +310,12 @@ def _route(
                     rest[Part("head", n, head)] = float(output @ toward[n, head])
         if config.attention_bias:
             rest[Part("bias", n)] = float(on * (double(model.merging(n)[1]) @ direction))
-        rest[Part("mlp", n)] = float(stage("mlp_output", n) @ direction)
+        rest[Part("mlp", n)] = float(vector_at(trace, ("mlp_output", n), query) @ direction)
     if norm.centred:
         rest[Part("constant")] = float(norm.bias @ u)
-    logit = float(stage("final_norm") @ u)
+    logit = float(vector_at(trace, ("final_norm", None), query) @ u)
     rest = _add_rounding(rest, logit, heads.sum())
     return Route(query, token, versus, logit, heads, rest, model, trace, shares, toward)
-
-
-def _stage_at(trace: Trace, position: int, key: StageName, layer: int | None = None) -> Numbers:
-    """A stage at one position, in double: (C,)."""
-    here: Numbers = trace.stage(key, layer)[0, position].astype(np.float64)
-    return here
 
 
 def _unembedding(model: Model, token: int, versus: int | None) -> Numbers:

@@ -88,15 +88,16 @@ def _end(axis: Axis, n: int) -> str:
 
 
 def _points(x: Sequence[object], y: Sequence[object]) -> list[tuple[float, str]]:
-    """(number, name) of each point: bars and curves may run down the page as well as across."""
+    """(number, name) of each point with a finite number: bars and curves may run down the page as
+    well as across."""
     points = [(a, b) for a, b in zip(x, y, strict=True) if a is not None and b is not None]
     across = any(isinstance(b, str) for _, b in points)
-    turned = [(a, b) if across else (b, a) for a, b in points]
-    return [(float(str(number)), _number(where)) for number, where in turned]
+    turned = ((float(str(a)), b) if across else (float(str(b)), a) for a, b in points)
+    return [(number, _number(where)) for number, where in turned if np.isfinite(number)]
 
 
 def _bars(name: str, x: Sequence[object], y: Sequence[object], called: str = "bars") -> str:
-    points = [point for point in _points(x, y) if np.isfinite(point[0])]
+    points = _points(x, y)
     if not points:
         return ""
     size, where = max(points)

@@ -13,7 +13,7 @@ from gpt2viz.analysis.circuits import ByDistance, PredictedScores, Ranked
 from gpt2viz.analysis.scores import Scores
 from gpt2viz.arrays import Numbers
 from gpt2viz.labels import numeral
-from gpt2viz.pictures.from_trace import stage_panel
+from gpt2viz.pictures.from_trace import mask_of, stage_panel
 from gpt2viz.pictures.panel import Axis, Panel
 from gpt2viz.pictures.patching import READS
 from gpt2viz.pictures.picture import Curve, Curves, Picture, Role, Series
@@ -103,13 +103,19 @@ def token_table(writes: Ranked, keys: Ranked, names: Sequence[str]) -> pd.DataFr
 def survey_rows(
     mean: Mapping[str, Scores], margin: Mapping[str, Scores], layer: int, head: int
 ) -> pd.DataFrame:
-    """A head's scores across many texts, with their margins and its place among all heads."""
+    """A head's scores across many texts, with their margins and its place among all heads.
+
+    A head without a score, NaN, has no place: ``pandas.NA``.
+    """
+    mine = [every[layer, head] for every in mean.values()]
+    higher = zip(mine, mean.values(), strict=True)
+    ranks = [None if np.isnan(own) else 1 + (every > own).sum() for own, every in higher]
     return pd.DataFrame(
         {
             "score": list(mean),
-            "mean": [every[layer, head] for every in mean.values()],
+            "mean": mine,
             "± (95 %)": [margin[name][layer, head] for name in mean],
-            "place": [1 + int((every > every[layer, head]).sum()) for every in mean.values()],
+            "place": pd.array(ranks, dtype="Int64"),
         }
     )
 
@@ -190,11 +196,20 @@ def wire_table(edges: Sequence[Edge], by: Measure, carried: Sequence[Carried]) -
 
 
 def joint_pattern(heads: VirtualHead, trace: Trace) -> Panel:
-    """The pattern of two heads composed, on a text: (T, T), queries down and keys across."""
+    """The pattern of two heads composed, on a text: (T, T), queries down and keys across.
+
+    A key is masked if no token between leads to it: one that each head hides by itself needn't be.
+    """
     (a, b), (c, d) = heads.sender, heads.receiver
     title = f"{c}.{d} of what {a}.{b} took"
-    panel = stage_panel(trace, trace.labels, "weights", c, d, title)
-    values = heads.pattern(trace).astype(np.float32)
+    first, second = (
+        (~mask_of(trace, *head)).astype(np.float32) for head in (heads.sender, heads.receiver)
+    )
     return replace(
-        panel, values=values, name="joint", quantity="weight through both heads", head=None
+        stage_panel(trace, trace.labels, "weights", c, d, title),
+        values=heads.pattern(trace).astype(np.float32),
+        masked=second @ first == 0,
+        name="joint",
+        quantity="weight through both heads",
+        head=None,
     )

@@ -12,6 +12,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from safetensors.torch import load_file, save_file
 
 import gpt2viz
+from gpt2viz.analysis.attribution import key_norm
 from gpt2viz.analysis.comparison import (
     addition_sites,
     align,
@@ -21,6 +22,7 @@ from gpt2viz.analysis.comparison import (
     path,
     stream_sites,
 )
+from gpt2viz.errors import PlaceError
 from tests.checkpoints import write_checkpoint
 from tests.numpy_gpt2 import reference
 
@@ -99,6 +101,17 @@ def test_the_path_of_a_word_against_numpy(folder: Path, causal: bool) -> None:
             expected = sum(x * y) / (sum(x * x) * sum(y * y)) ** 0.5
             assert cosine == pytest.approx(expected, abs=1e-5)
             assert difference == pytest.approx(max(abs(x - y)), abs=1e-4)
+
+
+def test_a_token_that_is_not_there(folder: Path) -> None:
+    model = gpt2viz.load_model(folder)
+    run = gpt2viz.trace(model, A)
+    for at in ((5, 0), (0, -6)):
+        with pytest.raises(PlaceError, match="this text has tokens 0 to 4"):
+            path(run, run, at, stream_sites(3))
+    for query, key in ((5, 0), (0, 5)):
+        with pytest.raises(PlaceError, match="this text has tokens 0 to 4"):
+            key_norm(model, run, 0, query, [0, key])
 
 
 def test_a_part_that_adds_nothing_points_nowhere(folder: Path) -> None:

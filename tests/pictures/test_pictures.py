@@ -254,6 +254,8 @@ def test_bars_and_curves() -> None:
     curve = Curve("held-out text", [0, 1, 2], [10.5, 4, 3.761], "accent", ("", "", ""))
     across = Curves("what", [curve], "x", "y")
     assert alt_text(across) == "Held-out text: from 10.5 at 0 to 3.76 at 2."
+    broken = Curve("cosine", [0, 1, 2, 3], [np.nan, 0.5, 0.25, np.inf], "accent", [""] * 4)
+    assert alt_text(Curves("what", [broken], "x", "y")) == "Cosine: from 0.5 at 1 to 0.25 at 2."
     panel = Panel(
         "next",
         np.array([[0.5], [1]], np.float32),

@@ -7,11 +7,14 @@ from itertools import product
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
+from numpy.testing import assert_array_equal
 
+import gpt2viz
 from gpt2viz import export
 from gpt2viz.analysis.composition import Edge
-from gpt2viz.pictures.circuits import Wire, Wiring
+from gpt2viz.pictures.circuits import Wire, Wiring, joint_pattern, survey_rows
 from gpt2viz.pictures.palette import DARK, LIGHT
 from gpt2viz.pictures.plotly.figure import render
 from tests.pictures.samples import wiring
@@ -89,6 +92,25 @@ def test_no_edges_are_heads_alone() -> None:
     result = traces(Wiring("wired", 1, 3, ()))
     assert (result["edges"], result["letters"]) == ([], [])
     assert list(result["heads"][0].text) == ["0.0", "0.1", "0.2"]
+
+
+@pytest.mark.parametrize("edits", ["", "window:2", "nofirst,forbid:3:2"])
+def test_a_key_is_masked_if_no_way_through_both_heads_leads_to_it(
+    tiny: gpt2viz.Model, edits: str
+) -> None:
+    """A key that an edit hides from each head can be read through a token between."""
+    heads = gpt2viz.virtual_head(tiny, (0, 0), (1, 1))
+    run = gpt2viz.trace(tiny, [5, 300, 17, 17, 219, 88], edits=edits)
+    panel = joint_pattern(heads, run)
+    assert_array_equal(panel.masked, heads.pattern(run) == 0)
+    assert_array_equal(panel.values, heads.pattern(run).astype(np.float32))
+
+
+def test_a_head_without_a_score_has_no_place() -> None:
+    mean = {"induction": np.array([[0.25, np.nan], [0.5, 0.125]])}
+    ranks = pd.concat([survey_rows(mean, mean, *head) for head in np.ndindex(2, 2)])["place"]
+    assert ranks.isna().tolist() == [False, True, False, False]
+    assert ranks.dropna().tolist() == [2, 1, 3]
 
 
 def random_wires(n_layer: int, n_head: int, count: int) -> list[Wire]:
