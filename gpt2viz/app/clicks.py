@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, NamedTuple, NoReturn, Self
 
 import streamlit as st
@@ -115,10 +116,12 @@ def choose_named_head(cell: Cell) -> None:
 
 
 def choose_map_head(
-    layer: SelectParam = parameters.LAYER, head: SelectParam = parameters.HEAD
+    further: Mapping[Parameter, Any] = MappingProxyType({}),
+    layer: SelectParam = parameters.LAYER,
+    head: SelectParam = parameters.HEAD,
 ) -> Callable[[Cell], None]:
-    """Return a callback by which a click in a map of all heads chooses a layer and a head."""
-    return lambda cell: address.put_all({layer: cell.row, head: cell.column})
+    """Return a callback: a click in a map of all heads chooses a head and ``further`` values."""
+    return lambda cell: address.put_all({**further, layer: cell.row, head: cell.column})
 
 
 #: The parameters of a link to *Why there?*, without the cell's query and key.

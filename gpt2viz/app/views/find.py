@@ -340,7 +340,7 @@ def _rank_by_look(view: View, choices: DeltaGenerator) -> None:
         by = _pick_measure()
     keys = _pick_keys(view, query, opening)
     numbers = attention_to_keys(view, query, keys)
-    layer, head = _chosen_head(view)
+    framed, link = _chosen_head(view), {parameters.QUERY: query, parameters.KEYS: keys}
     maps, ranking = _columns()
     if opening and address.is_default(parameters.KEYS):
         maps.caption(  # without links to the glossary: it quotes the sentence's tokens
@@ -358,23 +358,16 @@ def _rank_by_look(view: View, choices: DeltaGenerator) -> None:
                 measures.draw_head_map(
                     values,
                     name,
-                    (layer, head),
+                    framed,
                     f"{name} from query {query} to tokens {', '.join(map(str, keys))}, every head",
                     key=f"map_{name}",
                     made_by=(key_norm if name == GIVEN else attention_to_keys,),
-                    choose=_choose_look(query, keys),
+                    choose=choose_map_head(link),
                     scale="unit" if name == WEIGHT else "amount",
                     height=max(260, 90 + 30 * view.model.config.n_layer),  # numbers in its cells
                 )
     with ranking:
         _draw_ranking(view, numbers, by, view.trace)
-
-
-def _choose_look(query: int, keys: list[int]) -> Callable[[Cell], None]:
-    """Return a callback by which a click in a map chooses its head and keeps query and keys."""
-    chosen = {parameters.QUERY: query, parameters.KEYS: keys}
-    layer, head = parameters.LAYER, parameters.HEAD
-    return lambda cell: address.put_all({**chosen, layer: cell.row, head: cell.column})
 
 
 def _query_and_opening(view: View) -> tuple[int, Link | None]:

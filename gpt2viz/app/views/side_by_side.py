@@ -16,7 +16,7 @@ from gpt2viz.analysis.comparison import Path, largest_differences
 from gpt2viz.analysis.model_changes import check_comparable
 from gpt2viz.analysis.patterns import likeness
 from gpt2viz.app import address, output, pages, parameters, prose, run_cache
-from gpt2viz.app.clicks import choose_query, open_head
+from gpt2viz.app.clicks import choose_map_head, choose_query, open_head
 from gpt2viz.app.components import lines
 from gpt2viz.app.components.lines import Lined, put_query
 from gpt2viz.app.frame import controls, page_fragment
@@ -279,6 +279,7 @@ def _head_map(both: Sides, like: bool, heads: Sequence[Head]) -> None:
     (layer, head), framed = heads
     numbers = find.head_similarities(both.a.view, layer, head) if like else both.head_differences()
     quantity = "cosine similarity" if like else "largest difference"
+    chosen = (parameters.LAYER2, parameters.HEAD2) if like else ()
     with st.container(key="side_heads"):
         measures.draw_head_map(
             numbers,
@@ -287,7 +288,7 @@ def _head_map(both: Sides, like: bool, heads: Sequence[Head]) -> None:
             f"Every head of every layer: {quantity}",
             key="heads_map",
             made_by=(likeness if like else largest_differences,),
-            choose=two_runs.head_chooser(*((parameters.LAYER2, parameters.HEAD2) if like else ())),
+            choose=choose_map_head({parameters.WHOLE: False}, *chosen),
             height=226,  # on one screen with the matrices of that head
             numbers=16,
         )

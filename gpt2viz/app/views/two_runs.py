@@ -25,7 +25,6 @@ from gpt2viz.app.clicks import Cell, Dragged
 from gpt2viz.app.components import lines
 from gpt2viz.app.components.lines import Lined
 from gpt2viz.app.frame import page
-from gpt2viz.app.parameters import SelectParam
 from gpt2viz.app.source_code import Made
 from gpt2viz.app.view import View, Window
 from gpt2viz.labels import bidi_isolate, sentence, shorten
@@ -373,11 +372,3 @@ def pick_whole() -> bool:
         **address.switch(parameters.WHOLE),
     )
     return whole
-
-
-def head_chooser(
-    layer: SelectParam = parameters.LAYER, head: SelectParam = parameters.HEAD
-) -> Callable[[Cell], None]:
-    """Return a callback by which a click in a map of heads shows that head, by these parameters."""
-    whole = parameters.WHOLE
-    return lambda cell: address.put_all({layer: cell.row, head: cell.column, whole: False})

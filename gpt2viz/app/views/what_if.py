@@ -9,6 +9,7 @@ from streamlit.delta_generator import DeltaGenerator
 from gpt2viz import labels, logit_lens
 from gpt2viz.analysis.comparison import largest_differences
 from gpt2viz.app import address, output, pages, parameters, prose, run_cache
+from gpt2viz.app.clicks import choose_map_head
 from gpt2viz.app.components import lines
 from gpt2viz.app.frame import controls, page_fragment, sentence
 from gpt2viz.app.literal import literal
@@ -175,7 +176,7 @@ def _changed_heads(both: Sides, shown: Head) -> None:
             "Largest change of a weight in every head",
             key="where_map",
             made_by=(largest_differences,),
-            choose=two_runs.head_chooser(),
+            choose=choose_map_head({parameters.WHOLE: False}),
             height=226,  # on one screen with the matrices of that head
             numbers=16,
         )
