@@ -5,9 +5,9 @@ Pages read them through ``app/address.py``: ``address.choice(parameters.LAYER, r
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 from gpt2viz.analysis.cell import parse_steps, remap_steps
 from gpt2viz.analysis.patterns import parse_cells, remap_cells
@@ -15,6 +15,7 @@ from gpt2viz.app import pages
 from gpt2viz.app.pages import Page
 from gpt2viz.run.edits import parse_edits, remap_edits
 
+T = TypeVar("T")
 #: A token's old position -> its new one, or None if the token is gone.
 To = Callable[[int], int | None]
 #: (a parameter's text, the new positions, all texts in the address) -> its text for the new
@@ -72,31 +73,20 @@ class ListParam(Parameter):
     values = "a list with commas between"
 
 
-def move_place(raw: str, to: To, _all: Mapping[str, str]) -> str:
-    """Move a token's position."""
-    position = to(int(raw))
-    return "" if position is None else str(position)
-
-
-def move_places(raw: str, to: To, _all: Mapping[str, str]) -> str:
+def move_tokens(raw: str, to: To, _all: Mapping[str, str]) -> str:
     """Move positions, separated by commas."""
     positions = (to(int(n)) for n in raw.split(","))
     return ",".join(str(position) for position in positions if position is not None)
 
 
-def move_cells(raw: str, to: To, _all: Mapping[str, str]) -> str:
-    """Move cells: a query and a key each."""
-    return ",".join(map(str, remap_cells(parse_cells(raw), to)))
+def move_parsed(parse: Callable[[str], T], remap: Callable[[T, To], Iterable[Any]]) -> Move:
+    """Return a function that moves a list of cells, edits or steps, which ``parse`` reads."""
+    return lambda raw, to, _all: ",".join(map(str, remap(parse(raw), to)))
 
 
-def move_edits(raw: str, to: To, _all: Mapping[str, str]) -> str:
-    """Move edits that name tokens."""
-    return ",".join(map(str, remap_edits(parse_edits(raw), to)))
-
-
-def move_steps(raw: str, to: To, _all: Mapping[str, str]) -> str:
-    """Move the steps of *Why there?*: each a head and its cell."""
-    return ",".join(map(str, remap_steps(parse_steps(raw), to)))
+move_cells = move_parsed(parse_cells, remap_cells)
+move_edits = move_parsed(parse_edits, remap_edits)
+move_steps = move_parsed(parse_steps, remap_steps)
 
 
 def move_part(raw: str, to: To, _all: Mapping[str, str]) -> str:
@@ -113,7 +103,7 @@ def move_part(raw: str, to: To, _all: Mapping[str, str]) -> str:
 
 def move_token_of_pattern(raw: str, to: To, everything: Mapping[str, str]) -> str:
     """Move a column's number, a token's position; other patterns' numbers aren't positions."""
-    return move_place(raw, to, everything) if everything.get("pattern") == "column" else raw
+    return move_tokens(raw, to, everything) if everything.get("pattern") == "column" else raw
 
 
 _HEADS: tuple[Page, ...] = (pages.ATTENTION, pages.HEAD, pages.SIDE_BY_SIDE, pages.FIND)
@@ -131,7 +121,7 @@ OF_EVERY_PAGE: tuple[Parameter, ...] = (
     CAUSAL := Switch("causal", "The causal mask", True, on=pages.MENU),
     BOS := Switch("bos", "The token that may begin a text goes first", on=pages.MENU),
     QUERY := SelectParam(
-        "query", "The chosen token, by its place", on=pages.MENU, moves=move_place
+        "query", "The chosen token, by its place", on=pages.MENU, moves=move_tokens
     ),
     FROM := SelectParam("from", "Of a long text's tokens: the first that is shown", on=pages.MENU),
     TOUR := SelectParam("tour", "The step of the tour", on=pages.PAGES),
@@ -161,7 +151,7 @@ _OF_PAGES: tuple[Parameter, ...] = (
         on=_FIRST,
     ),
     WORDS := Switch("words", "Tokens grouped into words", False, on=_FIRST),
-    KEY := SelectParam("key", "The key token, by its place", on=(pages.HEAD,), moves=move_place),
+    KEY := SelectParam("key", "The key token, by its place", on=(pages.HEAD,), moves=move_tokens),
     SEE := SelectParam(
         "see",
         "The head in the `run` of the sentence, `why` it looks there, or by its `weights` alone",
@@ -219,7 +209,7 @@ _OF_PAGES: tuple[Parameter, ...] = (
         on=_FIND,
     ),
     ONLY := MultiParam("only", "Layers whose heads are listed", on=_FIND),
-    KEYS := MultiParam("keys", "Tokens that are looked at, by place", on=_FIND, moves=move_places),
+    KEYS := MultiParam("keys", "Tokens that are looked at, by place", on=_FIND, moves=move_tokens),
     RANK := SelectParam("rank", "What a look is measured by", "attention weight", on=_FIND),
     PATTERN := SelectParam("pattern", "The pattern that is drawn", "back", on=_FIND),
     N := SelectParam("n", "The pattern's number", on=_FIND, moves=move_token_of_pattern),
