@@ -49,14 +49,8 @@ class Drag:
     choose: Callable[[Dragged], None]
     shown: Shown | None
 
-    def __call__(self, dragged: Dragged) -> None:
-        """Choose a part."""
-        self.choose(dragged)
 
-
-def answers(
-    key: str, choose: Callable[[Cell], None] | None, drag: Callable[[Dragged], None] | None
-) -> dict[str, Any]:
+def answers(key: str, choose: Callable[[Cell], None] | None, drag: Drag | None) -> dict[str, Any]:
     """Return the callbacks of a component that sends clicked cells and dragged parts.
 
     Streamlit keeps them for the session, so neither ``choose`` nor ``drag`` may reference a run,
@@ -69,7 +63,7 @@ def answers(
 
     def dragged() -> None:
         if drag and (sent := st.session_state[key].part):
-            drag(Dragged(str(sent["panel"]), tuple(sent["rows"]), tuple(sent["columns"])))
+            drag.choose(Dragged(str(sent["panel"]), tuple(sent["rows"]), tuple(sent["columns"])))
 
     return {
         "on_cell_change": clicked,

@@ -16,7 +16,7 @@ import streamlit as st
 
 from gpt2viz import Trace, export
 from gpt2viz.app import popover, run_cache, source_code
-from gpt2viz.app.clicks import Cell, Dragged
+from gpt2viz.app.clicks import Cell, Drag
 from gpt2viz.app.components import chart, tiles
 from gpt2viz.app.source_code import Made
 from gpt2viz.labels import pluralize
@@ -128,7 +128,7 @@ def picture(
     made_by: Sequence[Made] = (),
     of_run: bool = True,
     choose: Callable[[Cell], None] | None = None,
-    drag: Callable[[Dragged], None] | None = None,
+    drag: Drag | None = None,
     then: Callable[[Cell], None] | None = None,
 ) -> None:
     """Draw a picture in ``slot``: matrices on a canvas, bars and curves as a chart.

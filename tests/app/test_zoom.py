@@ -201,7 +201,7 @@ def test_a_drag_inside_one_cell_takes_in_nothing_and_a_way_leads_back(
     names = tuple(str(n) for n in range(T))
     part = Window(range(300, 304), range(290, 296), T)
     whole = Panel("", np.zeros((T, T), np.float32), Axis("query", names), Axis("key", names))
-    drag = part.drag(part.fit(whole))
+    drag = part.drag(part.fit(whole)).choose
     drag(Dragged("weights", (2, 1), (1, 3)))  # from 1.2 to 1.4: no cell's middle is in it
     drag(Dragged("weights", (1, 2), (4, 3)))
     assert not kept

@@ -17,7 +17,7 @@ import streamlit as st
 
 from gpt2viz.analysis.top_attention import Link, TopAttention
 from gpt2viz.app import address, describe, output, parameters
-from gpt2viz.app.clicks import Dragged
+from gpt2viz.app.clicks import Drag
 from gpt2viz.app.components import lines, mount, tiles
 from gpt2viz.app.view import View
 from gpt2viz.arrays import Array
@@ -182,7 +182,7 @@ def draw_head(
     heads: Heads,
     *,
     as_lines: bool,
-    drag: Callable[[Dragged], None],
+    drag: Drag,
     key: str,
 ) -> None:
     """Draw the first panel of a ``picture`` as a matrix, or all of them ``as_lines``.

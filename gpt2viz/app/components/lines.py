@@ -13,7 +13,7 @@ from typing import Any
 import streamlit as st
 
 from gpt2viz.app import address, output, parameters, prose
-from gpt2viz.app.clicks import Cell, Dragged
+from gpt2viz.app.clicks import Cell, Drag
 from gpt2viz.app.components import mount, tiles
 from gpt2viz.app.source_code import Made
 from gpt2viz.app.view import View, Window
@@ -151,7 +151,7 @@ def draw(
     made_by: Sequence[Made] = (),
     of_run: bool = True,
     choose: Callable[[Cell], None] | None = None,
-    drag: Callable[[Dragged], None] | None = None,
+    drag: Drag | None = None,
 ) -> None:
     """Draw a ``picture`` of matrices or, ``as_lines``, the pictures of lines ``lined``.
 

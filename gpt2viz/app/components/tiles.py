@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Any
 
 from gpt2viz.app import clicks
-from gpt2viz.app.clicks import Cell, Drag, Dragged, answers
+from gpt2viz.app.clicks import Cell, Drag, answers
 from gpt2viz.app.components import mount
 from gpt2viz.pictures.canvas import Matrices, encode, header
 from gpt2viz.pictures.every_head import as_heatmaps
@@ -31,7 +31,7 @@ def draw(
     *,
     key: str,
     choose: Callable[[Cell], None] | None = None,
-    drag: Callable[[Dragged], None] | None = None,
+    drag: Drag | None = None,
     then: Callable[[Cell], None] | None = None,
     of_page: RunKey | None = None,
     script: str = "tiles",
@@ -48,7 +48,7 @@ def draw(
     panels, chooses = as_heatmaps(picture).panels, bool(choose or then)
     links = [clicks.explain_link(panel, of_page) for panel in panels]
     keys = [_KEYS] + [_CHOOSES] * chooses + [_ASKS] * any(links)
-    data = header(picture, colors, drag.shown if isinstance(drag, Drag) else None) | {
+    data = header(picture, colors, drag.shown if drag else None) | {
         "script": script,
         "alt": f"{alt_text} {', '.join(keys)}.",
         "chooses": chooses,

@@ -329,7 +329,7 @@ def _choose(drawn: Panel) -> Callable[[Cell], None]:
 
 def _drag(part: Window, drawn: Panel) -> Drag:
     """Return the drag that enlarges a part of the scores or weights, or rows of Q, K and V."""
-    enlarge, every = part.drag(drawn), (0, len(drawn.columns.labels) - 1)
+    enlarge, every = part.drag(drawn).choose, (0, len(drawn.columns.labels) - 1)
 
     def dragged(what: Dragged) -> None:
         enlarge(what if STAGE[what.panel].of_pairs else what._replace(columns=every))

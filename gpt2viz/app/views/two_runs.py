@@ -21,7 +21,7 @@ from gpt2viz.analysis.comparison import (
 )
 from gpt2viz.analysis.scores import Scores
 from gpt2viz.app import address, output, parameters, prose, run_cache
-from gpt2viz.app.clicks import Cell, Dragged
+from gpt2viz.app.clicks import Cell, Drag
 from gpt2viz.app.components import lines
 from gpt2viz.app.components.lines import Lined
 from gpt2viz.app.frame import page
@@ -178,7 +178,7 @@ def draw(
     made_by: Sequence[Made],
     tokens: tuple[Choose, Choose],
     choose: Callable[[Cell], None],
-    drag: Callable[[Dragged], None] | None,
+    drag: Drag | None,
     hint: str,
 ) -> None:
     """Draw two matrices on one scale, or their lines, and the difference beside them.
