@@ -27,14 +27,6 @@ def every_link(layers: list[np.ndarray]) -> TopAttention:
     return TopAttention(np.stack(keys), np.stack(weights))
 
 
-def links_of(trace: gpt2viz.Trace) -> TopAttention:
-    return every_link([trace.stage("weights", n)[0] for n in range(trace.config.n_layer)])
-
-
-def weights_of(trace: gpt2viz.Trace) -> list[list[list[list[float]]]]:
-    return [trace.stage("weights", n)[0].tolist() for n in range(trace.config.n_layer)]
-
-
 @pytest.mark.parametrize("n_tokens", [1, 2, 3, 9])
 @pytest.mark.parametrize("causal", [True, False])
 @pytest.mark.parametrize("edits", ["", "window:3,forbid:4:2"])
@@ -43,7 +35,8 @@ def test_every_head_and_token(tiny: gpt2viz.Model, n_tokens: int, causal: bool, 
     if n_tokens < 5 and edits:
         edits = "window:3"
     trace = gpt2viz.trace(tiny, IDS[:n_tokens], causal=causal, edits=gpt2viz.parse_edits(edits))
-    result, weights = links_of(trace), weights_of(trace)
+    layers = [trace.stage("weights", n)[0] for n in range(trace.config.n_layer)]
+    result, weights = every_link(layers), [layer.tolist() for layer in layers]
     apart: dict[tuple[int, int], float] = {}
     for query in range(n_tokens):
         expected = []

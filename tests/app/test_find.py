@@ -134,8 +134,7 @@ def test_maps_rows_and_pictures_choose_a_head(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(address, "put", lambda parameter, value: put.update({parameter: value}))
     clicks.choose_named_head(clicks.Cell("2.3", 9, 9))
     assert put == {parameters.LAYER: 2, parameters.HEAD: 3}
-    link = {parameters.QUERY: 7, parameters.KEYS: [1, 4]}
-    clicks.choose_map_head(link)(clicks.Cell("attention weight", 1, 5))
+    clicks.choose_map_head({parameters.QUERY: 7, parameters.KEYS: [1, 4]})(clicks.Cell("", 1, 5))
     assert (put.pop(parameters.QUERY), put.pop(parameters.KEYS)) == (7, [1, 4])
     assert put == {parameters.LAYER: 1, parameters.HEAD: 5}
     for ticked in ([1], []):  # a row, and one that is no longer ticked

@@ -44,6 +44,7 @@ CURVES = json.loads((BUNDLED / "training.json").read_text(encoding="utf-8"))["cu
 
 def test_the_record_is_counted_and_drawn_and_the_card_is_shown() -> None:
     at = open_page("training")
+    assert sent(at, "steps")["map"]["chosen"] == np.argmax(CURVES[-1]["induction"]) > 0
     text = "\n".join(block.value for block in (*at.markdown, *at.caption))
     assert f"What {round(CURVES[-1]['tokens'] / 1e6, 1)} million tokens taught it" in plain(text)
     assert any(f"measured {len(CURVES)} times" in block.help for block in at.caption)

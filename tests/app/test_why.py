@@ -128,10 +128,12 @@ def test_a_head_opens_and_the_way_back_stays() -> None:
     assert "head" not in str(sent(at, "why_strands")["keys"])
     weights = heatmaps(at, "why_weights")["weights"]
     assert weights[last.query].argmax() == last.key
+    assert not unpacked(canvas(at, "why_weights"))[0]["chooses"], "it is of a cell further down"
     at.button(key="why_back_1").click().run()
     assert "".join(at.query_params["why"]) == str(over)
     at.button(key="why_back_0").click().run()
     assert "why" not in at.query_params
+    assert unpacked(canvas(at, "why_weights"))[0]["chooses"]
 
 
 def test_the_run_leads_to_the_reason_of_the_cell_that_is_written_out() -> None:

@@ -80,11 +80,6 @@ def link_to_cell(view: View, at: Step) -> None:
     )
 
 
-def link_to_shapes(label: str, tensor: str) -> None:
-    """Draw a link to a tensor, by its name, in the list of all tensors."""
-    link(pages.SHAPES, label, {parameters.FILTER: tensor})
-
-
 def _draw_first(key: str, title: str, rows: Mapping[str, ArrayLike]) -> None:
     """Draw the first numbers of some vectors, a row each, at most as many as the shortest has."""
     size = min(_SHOWN, *map(np.size, rows.values()))

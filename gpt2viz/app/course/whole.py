@@ -123,7 +123,7 @@ def _links(view: View, keys: tuple[str, ...], layer: int, head: int) -> None:
             link(pages.PREDICT, f"{stage.label}, on Predict", {parameters.PREDICT: "next"})
         elif key not in HEAD_STAGES:
             name = stage.path(layer) if stage.per_layer else key
-            real_step.link_to_shapes(f"{stage.label}, among all tensors", name)
+            link(pages.SHAPES, f"{stage.label}, among all tensors", {parameters.FILTER: name})
 
 
 def knobs(book: Book) -> None:

@@ -108,7 +108,7 @@ def show(book: Book, text: str) -> None:
 def _weights(view: View, step: Step, key: str) -> None:
     """Draw a head's weights with one cell framed."""
     at = replace(view, query=step.query)
-    draw_weights(at, step.layer, step.head, key=key, height=330, column=step.key)
+    draw_weights(at, *step[:2], key=key, height=330, column=step.key, numbers=0)
 
 
 def take_apart(book: Book) -> dict[str, Any]:

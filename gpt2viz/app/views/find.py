@@ -148,7 +148,7 @@ def _rank_by_head(view: View, choices: DeltaGenerator) -> None:
     maps, ranking = _columns()
     picture, result = maps.columns(2)
     with picture:
-        draw_weights(view, layer, head, key="chosen_head", as_lines=as_lines, height=340)
+        draw_weights(view, layer, head, key="chosen_head", as_lines=as_lines, height=340, numbers=0)
     with result:
         values = head_similarities(view, layer, head)
         _similarity_map(values, (layer, head))

@@ -174,23 +174,22 @@ def draw_weights(
     *,
     key: str,
     as_lines: bool | None = None,
-    height: int,
-    numbers: int = 0,
-    column: int | None = None,
+    choose: Callable[[Panel], Callable[[Cell], None]] | None = None,
+    **look: Any,
 ) -> None:
     """Draw the attention weights of one head over the whole text, as a matrix or as lines.
 
-    None for ``as_lines`` draws a matrix without a switch. Numbers are written into cells of at most
-    ``numbers`` columns; a ``column`` can be framed besides the chosen token's row.
+    None for ``as_lines`` draws a matrix without a switch; ``choose`` returns the callback of clicks
+    on it, given its panel. ``look`` are fields of ``Heatmaps``.
     """
     title = f"Layer {layer} · Head {head}"
     panel = stage_panel(view.trace, view.labels, "weights", layer, head, title)
     alt = f"Attention weights of layer {layer}, head {head}"
     made_by = (Line(view.trace, "weights", layer),)
-    panels = [pool_panel(panel, GRID)]
-    picture = Heatmaps(alt, panels, height=height, row=view.query, column=column, numbers=numbers)
+    panel = pool_panel(panel, GRID)
+    picture = Heatmaps(alt, [panel], row=view.query, **look)
     if as_lines is None:
-        output.picture(picture, key=key, made_by=made_by)
+        output.picture(picture, key=key, made_by=made_by, choose=choose and choose(panel))
     else:
         lined = [Lined(alt, [title])]
         lines.draw(view, picture, lined, as_lines=as_lines, key=key, made_by=made_by)

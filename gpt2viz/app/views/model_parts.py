@@ -106,10 +106,10 @@ def tokenizer(name: str) -> None:
     if not words:
         st.info("Type a word to see how it is put together.", icon=":material/edit:")
         return
-    if isinstance(tokenizer, TokenList):
-        _plain_list(tokenizer, words)
-        return
     _ids(words)
+    if isinstance(tokenizer, TokenList):
+        prose.markdown(labels.sentence("models.token_list", tokens=tokenizer.n_vocab))
+        return
     _name_added_tokens(tokenizer)
     prose.markdown(
         "A word starts as single bytes, or characters. Each step merges the neighbouring pair that "
@@ -140,12 +140,6 @@ def _ids(words: Sequence[Word]) -> None:
     )
     theirs = "its id" if len(ids) == 1 else "their ids"
     prose.markdown(f"{pluralize(len(ids), 'tokens')}, with {theirs}: &ensp; {shown}")
-
-
-def _plain_list(tokenizer: TokenList, words: Sequence[Word]) -> None:
-    """Draw the tokens of a text that is cut by a plain list, and the list's length."""
-    _ids(words)
-    prose.markdown(labels.sentence("models.token_list", tokens=tokenizer.n_vocab))
 
 
 def _merges(n: int, word: Word) -> None:

@@ -220,14 +220,11 @@ def _changes_between(view: View, steps: Sequence[int], at: int) -> None:
 
 def _pick_head(view: View, habits: Mapping[int, Measured]) -> tuple[int, int]:
     """Return the chosen head; by default the one with the highest final induction score."""
-    if habits:
-        last = np.nan_to_num(habits[max(habits)].scores["induction"], nan=-1.0)
-        opening = divmod(int(last.argmax()), last.shape[1])
-        config = view.model.config
-        address.choice(parameters.LAYER, range(config.n_layer), opening[0])
-        address.choice(parameters.HEAD, range(config.n_head), opening[1])
-        return address.get(parameters.LAYER), address.get(parameters.HEAD)
-    return controls.layer_and_head(view)
+    if not habits:
+        return controls.layer_and_head(view)
+    last = np.nan_to_num(habits[max(habits)].scores["induction"], nan=-1.0)
+    best = divmod(int(last.argmax()), last.shape[1])
+    return controls.layer_and_head(view, lambda _layer, _head: best)
 
 
 def _births(

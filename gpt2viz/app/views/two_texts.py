@@ -293,19 +293,14 @@ def _propose_pair(key: RunKey) -> str | None:
         return text
     model = run_cache.load(key.model)
     ids = change_one_token(model, run_cache.run(key))
-    return None if ids is None else _text(key.model, ids)
-
-
-def _text(model_name: str, ids: Sequence[int]) -> str:
-    """Return the text to type for token ids, without the token that a switch adds."""
-    return run_cache.load(model_name).tokenizer.text_of(ids)
+    return None if ids is None else model.tokenizer.text_of(ids)
 
 
 def _refuse(view: View, error: PatchError) -> None:
     """Say why the sentences don't match, offer a second sentence that does, and stop the page."""
     why = str(error).partition(" This would do:")[0]
     st.warning(literal(why), icon=":material/compare_arrows:")
-    text = None if error.nearest is None else _text(view.model.name, error.nearest)
+    text = None if error.nearest is None else view.model.tokenizer.text_of(error.nearest)
     ids = view.trace.token_ids
     if text is not None:
         read = sentence.encode(view.model, text)

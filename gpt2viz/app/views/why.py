@@ -19,9 +19,9 @@ from gpt2viz.app.clicks import Cell, choose_cell, open_head
 from gpt2viz.app.components import attention, lines
 from gpt2viz.app.literal import literal
 from gpt2viz.app.parameters import Parameter
-from gpt2viz.app.source_code import Line
 from gpt2viz.app.view import View
 from gpt2viz.app.views import edits as editing
+from gpt2viz.app.views.measures import draw_weights
 from gpt2viz.labels import difference, numeral, sentence
 from gpt2viz.pictures.explanation import (
     SUM,
@@ -31,11 +31,9 @@ from gpt2viz.pictures.explanation import (
     strand_name,
     strands,
 )
-from gpt2viz.pictures.from_trace import stage_panel
 from gpt2viz.pictures.palette import ABOVE, BELOW
 from gpt2viz.pictures.panel import Panel
-from gpt2viz.pictures.picture import Heatmaps
-from gpt2viz.pictures.pooling import GRID, pool_panel, thumbnails
+from gpt2viz.pictures.pooling import thumbnails
 
 #: The table's views, by their values in the address.
 _TABLES = {"beyond": "Compared with the row's mean", "raw": "Raw", "path": "Path"}
@@ -56,7 +54,16 @@ def draw(view: View, chosen: Step) -> None:
     answer = st.container(key="why_answer")
     drawing, weights = st.columns([8, 5], gap="medium")
     with weights:
-        _weights(view, steps[-1], choose=not path)
+        at = replace(view, query=steps[-1].query)
+        draw_weights(
+            at,
+            *steps[-1][:2],
+            key="why_weights",
+            height=380,
+            column=steps[-1].key,
+            legend=False,
+            choose=None if path else choose_cell,
+        )
     row = explain_row(view.model, view.trace, *steps[-1][:3])
     if steps[-1].key not in row.keys:
         answer.caption(sentence("why.hidden", what=_name_hider(view, steps[-1])))
@@ -206,26 +213,6 @@ def _draw_value(view: View, step: Step) -> None:
         {"written by": list(map(str, ranked)), "adds": [parts[part] for part in ranked]},
         "What the value carries",
         formats=_DIGITS,
-    )
-
-
-def _weights(view: View, step: Step, *, choose: bool) -> None:
-    """Draw the head's weights, with the cell framed; a click can ``choose`` another cell."""
-    title = f"Layer {step.layer} · Head {step.head}"
-    panel = stage_panel(view.trace, view.labels, "weights", step.layer, step.head, title)
-    drawn = pool_panel(panel, GRID)
-    output.picture(
-        Heatmaps(
-            f"Attention weights of layer {step.layer}, head {step.head}",
-            [drawn],
-            height=380,
-            row=step.query,
-            column=step.key,
-            legend=False,
-        ),
-        key="why_weights",
-        made_by=(Line(view.trace, "weights", step.layer),),
-        choose=choose_cell(drawn) if choose else None,
     )
 
 
