@@ -342,15 +342,12 @@ class HeadCircuit:
         return PlaceWeights(by_distance, float(np.exp(kernel[1:] - sums).mean()))
 
     def __repr__(self) -> str:
+        weight = self.place_weights.by_distance[self.offset]
         return (
             f"HeadCircuit: layer {self.layer}, head {self.head}, copying "
             f"{self.copying_score:+.2f}, matching {self.matching_score:+.2f}, by places alone "
-            f"{self._offset_weight()}"
+            f"{weight:.2f} on the key {pluralize(self.offset, 'tokens')} back"
         )
-
-    def _offset_weight(self) -> str:
-        weight = self.place_weights.by_distance[self.offset]
-        return f"{weight:.2f} on the key {pluralize(self.offset, 'tokens')} back"
 
 
 def head_circuit(model: Model, layer: int, head: int) -> HeadCircuit:

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from statistics import NormalDist
 from typing import Literal, NamedTuple, cast, get_args
 
@@ -131,7 +131,7 @@ def composition(
     n_layer, nh = model.config.n_layer, model.config.n_head
     measures = [
         {way: np.full((n_layer, nh, n_layer, nh), np.nan) for way in get_args(Into)}
-        for _measure in _Measured._fields
+        for _measure in fields(Composition)
     ]
     wrote: list[_Layer] = []
     for layer in range(n_layer):
@@ -143,15 +143,6 @@ def composition(
         wrote.append(_writes(model, layer))
         progress((layer + 1) ** 2 / n_layer**2)
     return Composition(*measures)
-
-
-class _Measured(NamedTuple):
-    """Every measure of two layers' heads: (nh, nh) each."""
-
-    ratio: Numbers
-    ratio_z: Numbers
-    kernel: Numbers
-    kernel_z: Numbers
 
 
 class _Side:
@@ -200,12 +191,13 @@ class _Layer:
         self.even = _Side(np.stack([_basis(matrix) for matrix in matrices]), n)
 
 
-def _measure(sender: _Layer, receiver: _Layer) -> _Measured:
+def _measure(sender: _Layer, receiver: _Layer) -> tuple[Numbers, ...]:
+    """Every measure of two layers' heads, in the order of ``Composition``: (nh, nh) each."""
     sizes = np.outer(sender.sized.total, receiver.sized.total)
     sizes = np.where(sizes > 0, sizes, np.nan)
     squared = sender.sized.overlap(receiver.sized) / sizes
     kernel = sender.even.overlap(receiver.even)
-    return _Measured(
+    return (
         np.sqrt(squared),
         sender.sized.z(receiver.sized, squared * sizes),
         np.where(sizes > 0, kernel, np.nan),

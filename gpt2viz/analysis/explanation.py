@@ -314,7 +314,7 @@ class _Stream:
     def mean_reading(self, reads: Reading, positions: Positions) -> Numbers:
         """The parts of what a head reads at some positions, not turned, their mean: (n, hs)."""
         shares = np.zeros(len(self.trace.token_ids))
-        shares[positions] = 1 / self.scale(positions) / len(positions)
+        shares[positions] = 1 / self._scale[positions] / len(positions)
         return np.vstack([self._sum_outputs(shares) @ reads.weight, reads.bias])
 
     def _sum_outputs(self, shares: Numbers) -> Numbers:
@@ -347,7 +347,7 @@ class _Stream:
             read = np.tile(reads.bias, (len(positions), 1))
         else:
             read = np.linalg.multi_dot([*self._factors(part, positions), reads.weight])
-            read /= self.scale(positions)[:, None]
+            read /= self._scale[positions][:, None]
         return self._rotate(side, read, positions)
 
     def _factors(self, part: Part, positions: Positions) -> list[NDArray[np.floating]]:
@@ -429,13 +429,13 @@ class _Stream:
         v = trace.stage("v", layer, head).astype(np.float64)  # (T, hs)
         taken = factor * weights[:, None] * v if factor else np.zeros_like(v)
         W_O = double(self.model.merging(layer)[0][head])  # (hs, C)
-        by_token = taken @ (W_O @ self._reads[side].weight) / self.scale([position])
+        by_token = taken @ (W_O @ self._reads[side].weight) / self._scale[[position]]
         return self._rotate(side, by_token[:, None], [position])[:, 0]
 
     def by_token(self, key: int, query: Numbers, carried: Mapping[Part, Array]) -> Numbers:
         """``RowExplanation.by_token`` for a query's vector (hs,)."""
         (back,) = rotate(self.model, self.layer, query[None], [-key])  # as seen from the key
-        scale = self.scale([key]) * self._own_scale("key", [key])
+        scale = self._scale[[key]] * self._own_scale("key", [key])
         direction = self._reads["key"].weight @ back / scale  # (C,)
         along = np.zeros_like(direction)
         for part, weights in carried.items():
@@ -452,12 +452,9 @@ class _Stream:
         added: Numbers = (embedding @ along.astype(np.float32)).astype(np.float64)
         return added
 
-    def scale(self, positions: Positions) -> Numbers:
-        """The σ of the layer's norm at some positions of this run: (P,)."""
-        return self._scales[positions]
-
     @cached_property
-    def _scales(self) -> Numbers:
+    def _scale(self) -> Numbers:
+        """The σ of the layer's norm at every token: (T,)."""
         return _sigma(self.model, self.trace, self.layer)
 
 

@@ -255,7 +255,8 @@ def rounding(before: Model, after: Model, sample: Sequence[Sequence[int]]) -> Nu
     16 bits makes: bfloat16 if either model's weights are of that format, else float16. The mean
     over a ``sample`` of passages, ids each.
     """
-    coarse = any(_is_bfloat16(model.network) for model in (before, after))
+    weights = (model.network.embedding.weight for model in (before, after))
+    coarse = any(torch.equal(weight, weight.bfloat16().float()) for weight in weights)
     rounded = replace(before, network=deepcopy(before.network))
     network, seed = rounded.network, torch.Generator().manual_seed(0)
     with torch.no_grad():
@@ -268,8 +269,3 @@ def rounding(before: Model, after: Model, sample: Sequence[Sequence[int]]) -> Nu
     rows = [compare.distances(torch.tensor([[*ids]], device=network.device))[0] for ids in sample]
     floor: Numbers = np.mean(rows, axis=0)
     return floor
-
-
-def _is_bfloat16(network: Transformer) -> bool:
-    weight = network.embedding.weight
-    return bool(torch.equal(weight, weight.bfloat16().float()))

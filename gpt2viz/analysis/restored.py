@@ -153,8 +153,10 @@ class _Search:
                 rows = slice(start, start + step)
                 with RUN_LOCK, torch.inference_mode():
                     logits = self.logits(ids, back[rows].to(ids.device))
-                    apart = divergence(predicted, F.log_softmax(logits.float(), dim=-1))
-                total[rows] += apart.sum(-1).double().cpu().numpy()
+                    logs = F.log_softmax(logits.float(), dim=-1)
+                    nats = F.kl_div(logs, predicted, reduction="none", log_target=True).sum(-1)
+                    apart = (nats / math.log(2)).sum(-1)
+                total[rows] += apart.double().cpu().numpy()
             report((n + 1) / len(self.sample))
         return total / n_tokens
 
@@ -184,9 +186,3 @@ def _attention(pair: _Search, layer: int, x: Tensor, mask: Mask, back: Tensor) -
         chosen = outputs[name] * back[:, :, None, None]  # (B, nh, T, hs)
         parts.append(torch.einsum("bhtd,hdc->btc", chosen, block.attention.merging()[0]))
     return made if len(parts) == 1 else made + parts[0] - parts[1]
-
-
-def divergence(first: Tensor, second: Tensor) -> Tensor:
-    """KL(first ‖ second) in bits of log-probabilities (…, n_vocab): (…,)."""
-    nats: Tensor = (first.exp() * (first - second)).sum(-1)
-    return nats / math.log(2)

@@ -71,7 +71,8 @@ class Group(click.Group):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             code = FAILED
         except OSError as error:
-            code = _print_error(_plain(error), FAILED)
+            plain = f"{error.filename}: {error.strerror}" if error.filename else str(error)
+            code = _print_error(plain, FAILED)
         except (click.Abort, KeyboardInterrupt):
             code = _print_error("stopped", INTERRUPTED)
         sys.exit(code if isinstance(code, int) else 0)
@@ -90,7 +91,3 @@ def _print_error(message: str, code: int) -> int:
 
 def _one_line(error: click.ClickException) -> str:
     return " ".join(error.format_message().split())
-
-
-def _plain(error: OSError) -> str:
-    return f"{error.filename}: {error.strerror}" if error.filename else str(error)

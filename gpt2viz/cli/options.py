@@ -6,7 +6,7 @@ import json
 import math
 import shutil
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial, wraps
 from inspect import signature
@@ -198,20 +198,14 @@ def load_and_encode(
     if loaded.set_aside:
         heads = f"{', '.join(loaded.set_aside):.200}"
         note(silent, sentence("command.set_aside", heads=heads))
-    if not special:
-        note_special(silent, loaded.tokenizer.special_in(written))
+    if not special and (typed := loaded.tokenizer.special_in(written)):
+        note(silent, sentence("command.special", names=", ".join(typed)))
     first = () if bos is False else loaded.tokenizer.first
     for ids, where in ((first, "before"), (loaded.tokenizer.last, "after")):
         if ids:
             names = escape_controls(loaded.tokenizer.decode(ids))
             note(silent, sentence("command.around", names=names, where=where))
     return loaded, loaded.tokenizer.encode(written, bos=bos, special=special)
-
-
-def note_special(silent: bool, typed: Iterable[str]) -> None:
-    """Note which special tokens were read as ordinary text, if any."""
-    if names := ", ".join(typed):
-        note(silent, sentence("command.special", names=names))
 
 
 def print_json(content: Any) -> None:

@@ -57,7 +57,11 @@ def sha256_of(*files: Path) -> str:
 
     They are sorted by their paths, each under its own name.
     """
-    return _combine([(file.name, _sha256(file)) for file in sorted(files)])
+    digests = [(file.name, _sha256(file)) for file in sorted(files)]
+    if len(digests) == 1:
+        return digests[0][1]
+    listed = "".join(f"{digest}  {name}\n" for name, digest in digests)
+    return hashlib.sha256(listed.encode()).hexdigest()
 
 
 def equal_files(files: Mapping[int, Sequence[Path]]) -> tuple[tuple[int, ...], ...]:
@@ -86,14 +90,6 @@ def _middle(file: Path) -> bytes:
     with file.open("rb") as opened:
         opened.seek(file.stat().st_size // 2)
         return opened.read(4096)
-
-
-def _combine(digests: Sequence[tuple[str, str]]) -> str:
-    """One checksum of several named ones: the only one, or that of their list."""
-    if len(digests) == 1:
-        return digests[0][1]
-    listed = "".join(f"{digest}  {name}\n" for name, digest in digests)
-    return hashlib.sha256(listed.encode()).hexdigest()
 
 
 def _sha256(file: Path) -> str:

@@ -68,7 +68,8 @@ def _weights(kind: str, weights: dict[str, Tensor], config: ModelConfig) -> dict
         tie(weights, config.embedding_name)
     sizes = dict(config.tensors())
     if strange := sorted(weights.keys() ^ sizes.keys()):
-        merged = "; merge its adapters first (merge_and_unload)" if _has_adapters(weights) else ""
+        adapted = any("lora" in key.lower() for key in weights)
+        merged = "; merge its adapters first (merge_and_unload)" if adapted else ""
         raise CheckpointError(
             f"{kind} isn't a language model as transformers makes it: {strange[0]} "
             f"{'has no place in one' if strange[0] in weights else 'is missing'}{merged}"
@@ -81,7 +82,3 @@ def _weights(kind: str, weights: dict[str, Tensor], config: ModelConfig) -> dict
             )
         check_numbers(weight, key)
     return {key: w.t() if key.endswith(CONV1D) else w for key, w in weights.items()}
-
-
-def _has_adapters(weights: dict[str, Tensor]) -> bool:
-    return any("lora" in key.lower() for key in weights)

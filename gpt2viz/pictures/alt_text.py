@@ -66,14 +66,11 @@ def _extremes(panel: Panel, named: bool) -> str:
         return f"{over}no finite number"
     if not np.nanmax(np.abs(values)):
         return f"{over}all are 0"
-    text = f"{over}{_size(panel)}, largest {_value_at(panel, int(np.nanargmax(values)))}"
+    size = " × ".join(map(str, values.shape))
+    text = f"{over}{size}, largest {_value_at(panel, int(np.nanargmax(values)))}"
     if np.nanmin(values) < 0:
         text += f", smallest {_value_at(panel, int(np.nanargmin(values)))}"
     return text
-
-
-def _size(panel: Panel) -> str:
-    return " × ".join(map(str, panel.values.shape))
 
 
 def _value_at(panel: Panel, index: int) -> str:

@@ -172,7 +172,8 @@ def trace_many(
 
 
 def _explicit(model: Model, ids: Sequence[int], requested: bool | None) -> bool:
-    return _fits(model, len(ids)) if requested is None else requested
+    fits = _pair_bytes(model, len(ids)) <= EXPLICIT_BYTES
+    return fits if requested is None else requested
 
 
 def _batches(
@@ -370,10 +371,6 @@ def token_id(model: Model, token: int | str) -> int:
     if not 0 <= id < model.config.vocab_size:
         raise PlaceError(f"token id {id} is outside 0 to {model.config.vocab_size - 1}")
     return id
-
-
-def _fits(model: Model, n_tokens: int) -> bool:
-    return _pair_bytes(model, n_tokens) <= EXPLICIT_BYTES
 
 
 def _pair_bytes(model: Model, n_tokens: int) -> int:

@@ -10,7 +10,7 @@ import plotly.graph_objects as go
 from gpt2viz.pictures.every_head import Thumbnails
 from gpt2viz.pictures.palette import Palette
 from gpt2viz.pictures.picture import Heatmaps, Picture
-from gpt2viz.pictures.plotly.chart import CHARTS
+from gpt2viz.pictures.plotly.chart import CHARTS, LOOK
 from gpt2viz.pictures.plotly.matrices import draw_heatmaps, draw_thumbnails
 
 #: The function that draws each kind.
@@ -42,7 +42,7 @@ def render(picture: Picture, colors: Palette) -> Figure:
     made = Figure(_DRAW[type(picture)](picture, colors))
     made.picture = picture
     ink = {"tickfont": {"color": colors.ink}, "title": {"font": {"color": colors.ink}}}
-    made.update_layout(font={"color": colors.ink})
+    made.update_layout(LOOK, font={"color": colors.ink})
     made.update_xaxes(ink)
     made.update_yaxes(ink)
     return made

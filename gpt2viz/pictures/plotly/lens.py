@@ -40,8 +40,6 @@ def draw_curves(picture: Lens, colors: Palette, *, named: bool = True) -> dict[s
         "yaxis": rows | {"anchor": "x", "showticklabels": named},
         "yaxis2": rows | {"anchor": "x2", "matches": "y", "showticklabels": False},
         "annotations": [heading(RANK, left), heading(ENTROPY, right)],
-        "plot_bgcolor": "rgba(0,0,0,0)",
-        "hoverlabel": {"align": "left"},
         "legend": _BELOW,
         "height": _TITLE + LENS_ROW * len(picture.panel.values) + bottom,
         "margin": {"l": 8, "r": 8, "t": _TITLE, "b": bottom, "autoexpand": named},

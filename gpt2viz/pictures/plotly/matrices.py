@@ -176,9 +176,7 @@ def draw_heatmaps(picture: Heatmaps, colors: Palette) -> dict[str, Any]:
         "coloraxis": color_axis(picture.scale, low, high, picture.bar, colors),
         "height": picture.height,
         "margin": margins(panels, legend=legend, bar=bool(picture.bar)),
-        "plot_bgcolor": "rgba(0,0,0,0)",
         "legend": _LEGEND,
-        "hoverlabel": {"align": "left"},
     }
     return {"data": traces + (_legend(kinds) if legend else []), "layout": layout}
 
@@ -344,7 +342,6 @@ def draw_thumbnails(picture: Thumbnails, colors: Palette) -> dict[str, Any]:
     layout = {
         "height": min(760, 70 + 130 * n_layer),
         "margin": {"l": 8, "r": 8, "t": 8, "b": 8},
-        "plot_bgcolor": "rgba(0,0,0,0)",
         "xaxis": _number_axis("head", n_head, side, step) | {"side": "top"},
         "yaxis": _number_axis("layer", n_layer, side, step)
         | {"autorange": "reversed", "scaleanchor": "x"},

@@ -29,8 +29,6 @@ def draw_bars(picture: Bars, colors: Palette) -> dict[str, Any]:
         "barmode": "group" if most > 1 else "overlay",
         "showlegend": named,
         "legend": LEGEND_ABOVE,
-        "plot_bgcolor": "rgba(0,0,0,0)",
-        "hoverlabel": {"align": "left"},
     }
     layout |= _horizontal(picture, most) if picture.across else _vertical(picture, named)
     traces = [_bars(picture, case, colors, most) for case in picture.cases]
@@ -131,8 +129,6 @@ def draw_curves(picture: Curves, colors: Palette) -> dict[str, Any]:
         "height": picture.height,
         "margin": {"l": 8, "r": 8, "t": 50 if names else 34, "b": 8},
         "legend": LEGEND_ABOVE,
-        "plot_bgcolor": "rgba(0,0,0,0)",
-        "hoverlabel": {"align": "left"},
     }
     lines = [_line(curve, colors, n_cases) for curve in picture.curves]
     return {"data": lines, "layout": layout}
@@ -191,7 +187,6 @@ def draw_points(picture: Points, colors: Palette) -> dict[str, Any]:
         "yaxis": {"title": {"text": picture.y_title}, "scaleanchor": "x"},
         "height": picture.height,
         "margin": {"l": 8, "r": 8, "t": 24, "b": 8},
-        "plot_bgcolor": "rgba(0,0,0,0)",
         "showlegend": False,
     }
     return {"data": [points], "layout": layout}

@@ -48,9 +48,7 @@ def draw(picture: Wiring, colors: Palette) -> dict[str, Any]:
         "yaxis": _axis("layer", names[: picture.n_layer]) | layers,
         "height": 70 + row * picture.n_layer,
         "margin": {"l": 8, "r": 8, "t": 30, "b": 8},
-        "plot_bgcolor": "rgba(0,0,0,0)",
         "hovermode": "closest",
-        "hoverlabel": {"align": "left"},
         "legend": LEGEND_ABOVE | {"itemclick": False, "itemdoubleclick": False},
     }
     return {"data": traces, "layout": layout}
