@@ -18,7 +18,7 @@ SUFFIXES = (".py", ".js", ".css")
 
 #: What each may weigh now, and the aim.
 AT_MOST = {
-    "product lines": (61_441, 44_000),
+    "product lines": (61_439, 44_000),
     "of them app/": (24_928, 17_500),
     "lines of tests and benchmarks": (50_029, 37_000),
     "modules": (299, 300),

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 
 from gpt2viz import settings
 from gpt2viz.errors import ArgumentError, CheckpointError
-from gpt2viz.files import is_folder, is_gguf, is_there
+from gpt2viz.files import is_there
 
 
 def models(folders: Iterable[Path] | None = None) -> dict[str, Path]:
@@ -26,8 +27,8 @@ def find(given: str | Path) -> tuple[str, Path]:
     """(name, folder) of a model, by its name, in the hub's cache too, or by its folder; a GGUF
     file counts as one.
 
-    A name takes precedence over a folder of that name; a path, or a text that begins like one
-    (``./gpt2``), is a folder. Raises ``CheckpointError`` for what is neither.
+    A configured name comes before a folder, and that before the hub's cache; a path, or a text that
+    begins like one (``./gpt2``), is a folder. Raises ``CheckpointError`` for what is neither.
     """
     if not isinstance(given, str | Path):
         raise ArgumentError(f"A model is given by its name or folder, not {type(given).__name__}.")
@@ -37,24 +38,18 @@ def find(given: str | Path) -> tuple[str, Path]:
     own = settings.name_paths(settings.folders())
     if given in own:
         return given, own[given]
-    if given and (is_folder(folder := Path(given)) or (is_gguf(folder) and is_there(folder))):
+    if given and is_there(folder := Path(given)):
         return settings.model_name(folder), settings.model_in(folder)
     here = models()
     if given in here:
         return given, here[given]
-    fetch = f". `gpt2viz fetch {given}` looks for it on the Hugging Face hub"
-    fetch *= _may_be_on_hub(given)
-    raise CheckpointError(
-        f"no model and no folder {given!r:.100}; there are: {', '.join(here)}{fetch}"
-    )
-
-
-def _may_be_on_hub(name: str) -> bool:
     from huggingface_hub.errors import HFValidationError
     from huggingface_hub.utils import validate_repo_id
 
-    try:
-        validate_repo_id(name)
-    except HFValidationError:
-        return False
-    return True
+    fetch = ""
+    with suppress(HFValidationError):
+        validate_repo_id(given)
+        fetch = f". `gpt2viz fetch {given}` looks for it on the Hugging Face hub"
+    raise CheckpointError(
+        f"no model and no folder {given!r:.100}; there are: {', '.join(here)}{fetch}"
+    )

@@ -15,11 +15,11 @@ def check_as_long(model: Model, clean: Sequence[int], corrupted: Sequence[int]) 
         return
     start, end = _common_ends(clean, corrupted)
     between = (ids[start : len(ids) - end] for ids in (clean, corrupted))
-    part = [model.tokenizer.decode(ids) or "nothing" for ids in between]
+    part = [f"{model.tokenizer.decode(ids)!r:.80}" if ids else "nothing" for ids in between]
     nearest = nearest_pair(clean, corrupted)
     raise PatchError(
         f"The texts have {len(clean)} and {len(corrupted)} tokens, and must have as many: from "
-        f"token {start} on, {part[0]!r:.80} stands against {part[1]!r:.80}."
+        f"token {start} on, {part[0]} stands against {part[1]}."
         + (f" This would do: {model.tokenizer.decode(nearest)!r}" if nearest else ""),
         nearest,
     )

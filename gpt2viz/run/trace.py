@@ -174,7 +174,8 @@ class Trace:
         check_layer(stage, layer, self.config.n_layer)
         heads = self.config.n_head if stage.of_head else 0
         if head is not None and not (isinstance(head, SupportsIndex) and 0 <= head < heads):
-            raise PlaceError(f"stage {key!r} has no head {head}: it has {heads} of them")
+            there = f"this model has heads 0 to {heads - 1}" if heads else f"{key} has none"
+            raise PlaceError(f"no head {head}: {there}")
         if layer is None or (key, layer) in self.captured:
             whole = self.captured[key, layer]
             if head is not None:

@@ -302,7 +302,7 @@ def _source(
     if not patched:
         return None
     if patch_from is None:
-        raise EditError(f"{patched[0]} needs a second text, to take its piece from.")
+        raise EditError(f"{patched[0]} needs a second text: give it as patch_from.")
     if not isinstance(patch_from, Trace):
         second = token_ids(model, patch_from)
         check_as_long(model, ids, second)

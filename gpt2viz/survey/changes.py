@@ -274,6 +274,8 @@ def _corpus(texts: Sequence[str] | str | Path | Corpus, folder: Path) -> Corpus:
     """The texts as a corpus; a sequence of texts is written into a folder."""
     if isinstance(texts, Corpus | Path | str):
         return texts if isinstance(texts, Corpus) else Corpus(Path(texts))
+    if not any(texts):
+        raise SurveyError("No text was given: nothing can be compared.")
     path = folder / "texts.jsonl"
     path.write_text("\n".join(json.dumps({FIELD: text}) for text in texts), encoding="utf-8")
     return Corpus(path)

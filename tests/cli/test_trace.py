@@ -229,13 +229,12 @@ def test_a_long_text_is_shortened_and_says_so(run: Run) -> None:
 def test_what_cannot_be_done(run: Run, subtests: pytest.Subtests) -> None:
     cases: list[Refused] = [
         ((TEXT, "--layer", "4"), 1, "no layer 4: this model has layers 0 to 3"),
-        ((TEXT, "--head", str(N_HEAD)), 1, f"has no head {N_HEAD}: it has {N_HEAD} of them"),
+        ((TEXT, "--head", str(N_HEAD)), 1, f"no head {N_HEAD}: this model has heads 0 to"),
         (("",), 1, "text"),
         (("fish " * 300,), 1, "this model reads at most 256 at once"),
         ((TEXT, "--model", "nowhere"), 1, "no model and no folder 'nowhere'; there are: stories"),
         ((TEXT, "--model", "."), 1, "no config.json"),
-        ((TEXT, "--edits", "off:9.9"), 1, "9"),
-        ((TEXT, "--edits", "patch:v:1.1"), 1, "patch:v:1.1 needs a second text"),
+        ((TEXT, "--edits", "patch:v:1.1"), 1, "give it as patch_from"),
         ((TEXT, "--edits", "patch:v:1.1", "--patch-from", "A dog"), 1, "must have as many"),
         ((TEXT, "--out", "here.csv/w.csv"), 2, "there is no folder here.csv"),
         ((TEXT, "--out", "w.doc"), 2, "w.doc must end with one of .svg"),

@@ -35,13 +35,13 @@ def fetched(run: Run, tmp_path: Path) -> Path:
 
 
 def test_python_finds_what_the_commands_find(fetched: Path, run: Run) -> None:
-    write_checkpoint(Path("mine"))
+    write_checkpoint(Path("gpt2"))
     for given, name, folder in (
         ("someone/tiny", "someone/tiny", fetched),
         (str(fetched), "someone/tiny", fetched),
         ("stories", "stories", gpt2viz.BUNDLED),
-        ("mine", "mine", Path("mine")),
-        ("./mine", "mine", Path("mine")),
+        ("gpt2", "gpt2", Path("gpt2")),  # not that of the hub's cache
+        ("./gpt2", "gpt2", Path("gpt2")),
     ):
         assert model_registry.find(given) == (name, folder)
         model = gpt2viz.load_model(given)
@@ -84,12 +84,14 @@ def test_a_folder_of_the_cache_that_the_owner_lists_is_there_once(
          r" fetch gpt3` looks for it on the Hugging Face hub$"),
         ("a/b/c", r"no model and no folder 'a/b/c'; there are: stories, gpt2, someone/tiny$"),
         ("/nowhere", r"^/nowhere: there is no such folder.*`gpt2viz fetch NAME`"),
+        ("weights.safetensors", r"^weights\.safetensors: no config\.json; give a folder"),
         ("~no-such-person", "there is no such home folder"),
     ],
 )  # fmt: skip
 def test_what_is_nowhere_names_the_command_that_fetches(
     fetched: Path, run: Run, given: str, message: str
 ) -> None:
+    Path("weights.safetensors").touch()
     with pytest.raises(CheckpointError, match=message) as refusal:
         gpt2viz.load_model(given)
     for command in (["trace", "A", "-m", given], ["app", "-m", given]):

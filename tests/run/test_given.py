@@ -134,8 +134,6 @@ def test_every_error_of_a_run_is_one_that_a_program_can_catch(tiny: gpt2viz.Mode
         ("no layer 3", lambda: run.stage("weights", 3)),
         ("no layer -1", lambda: run.stage("weights", -1)),
         ("no layer 1.0", lambda: run.stage("weights", 1.0)),
-        ("has no head 4", lambda: run.stage("weights", 0, 4)),
-        ("has no head 1.0", lambda: run.stage("weights", 0, 1.0)),
         ("no 'blocks.-1.attn.hook_q'", lambda: run.stage("blocks.-1.attn.hook_q")),
         ("names: hook_embed hook_pos_embed blocks.N.hook", lambda: run.stage("hook_x")),
         ("no layer 3", lambda: run.stage("blocks.3.hook_resid_pre")),

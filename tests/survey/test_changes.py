@@ -291,8 +291,9 @@ def test_models_that_cannot_be_compared_are_refused(tiny: Model, model: Model) -
         compare_models(tiny, model, TEXTS)
     with pytest.raises(ArgumentError, match="nothing to undo"):
         compared(tiny, replace(tiny, name="same")).restore()
-    with pytest.raises(SurveyError, match="None of the texts has 8 tokens"):
-        compare_models(tiny, with_noise(tiny, 0.1), ["A", "A crane"], n_tokens=12)
+    for texts, message in ((["A", "A crane"], "None of the texts has 8"), ([""], "^No text was")):
+        with pytest.raises(SurveyError, match=message):
+            compare_models(tiny, with_noise(tiny, 0.1), texts, n_tokens=12)
 
 
 def test_a_document_of_one_token_is_passed_over_for_the_next(tiny: Model) -> None:
