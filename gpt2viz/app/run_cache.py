@@ -188,11 +188,6 @@ def shared(name: str) -> gpt2viz.Model | None:
     return preload.find(name, model_folders()[name])
 
 
-def is_in_memory(name: str) -> bool:
-    """Return whether the model can be run without loading it first."""
-    return name in models() or shared(name) is not None
-
-
 def load_as(key: Hashable, nbytes: int, make: Callable[[], gpt2viz.Model]) -> gpt2viz.Model:
     """Return a model that has no name, of ``nbytes`` bytes, cached among the others."""
     cached = models()

@@ -40,7 +40,7 @@ def open_save(page: str, **view: str) -> AppTest:
 def _save() -> None:
     from gpt2viz.app.frame import save
 
-    save._body()
+    save.draw_save()
 
 
 def choices(at: AppTest) -> dict[str, Any]:
@@ -79,7 +79,7 @@ def share(page: str, dark: bool = False, **view: str) -> AppTest:
 def _share() -> None:
     from gpt2viz.app.frame import save
 
-    save._share_body()
+    save.draw_share()
 
 
 def card(at: AppTest) -> ElementTree.Element:

@@ -136,10 +136,6 @@ def _link_to_appendix(examples: tuple[str, ...]) -> None:
         f"Printed and computed: {', '.join(examples)}",
         icon=":material/fact_check:",
         type="tertiary",
-        on_click=_open_appendix,
-        args=(examples[0],),
+        on_click=address.put_all,
+        args=({parameters.CHAPTER: APPENDIX, parameters.EXAMPLE: examples[0]},),
     )
-
-
-def _open_appendix(example: str) -> None:
-    address.put_all({parameters.CHAPTER: APPENDIX, parameters.EXAMPLE: example})

@@ -135,12 +135,8 @@ class Seen(NamedTuple):
     key: int | None
 
 
-def button() -> None:
-    """Draw the button that opens the list of examples. Choosing one closes it."""
-    popover.button("Examples", _body, key="examples")
-
-
-def _body() -> None:
+def draw() -> None:
+    """Draw the list of examples. Choosing one closes it."""
     n = 0
     for example in EXAMPLES:
         if is_offered(example, address.get(parameters.MODEL)):

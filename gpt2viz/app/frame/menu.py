@@ -12,8 +12,7 @@ from streamlit.delta_generator import DeltaGenerator
 from gpt2viz.app import address, compat, output, pages, parameters, popover, prose
 from gpt2viz.app.components import browser
 from gpt2viz.app.components.browser import is_dark
-from gpt2viz.app.frame import tour
-from gpt2viz.app.frame.save import numbers_button, save_button, share_button
+from gpt2viz.app.frame import save, tour
 from gpt2viz.app.pages import MENU, Page, added_pages
 from gpt2viz.app.terms import TERM, Term, find_terms
 from gpt2viz.pictures.palette import palette
@@ -44,18 +43,8 @@ def _script(of: Page) -> st.Page:
     return scripts[of.path]
 
 
-def words_button(page: Page) -> None:
-    """Draw the button that opens the glossary: all terms with their meanings, the page's first."""
-    popover.button(
-        "Words",
-        partial(_words_body, page),
-        key="words_panel",
-        icon="menu_book",
-        help="The words of this page and what they mean",
-    )
-
-
-def _words_body(page: Page) -> None:
+def _draw_words(page: Page) -> None:
+    """Draw the glossary: all terms with their meanings, the page's first."""
     typed = st.text_input(
         "Find a word",
         placeholder="Find a word, such as softmax",
@@ -138,12 +127,39 @@ def draw_tools(which: Page) -> DeltaGenerator:
     with st.container(
         key="tools", horizontal=True, vertical_alignment="center", width="content", gap=None
     ):
-        words_button(which)
-        numbers_button()
-        save_button()
+        popover.button(
+            "Words",
+            partial(_draw_words, which),
+            key="words_panel",
+            icon="menu_book",
+            help="The words of this page and what they mean",
+        )
+        popover.button(
+            "Numbers",
+            save.draw_numbers,
+            key="numbers",
+            icon="table",
+            help="The numbers behind each picture on this page, as a table",
+            of_page=True,
+        )
+        popover.button(
+            "Save",
+            save.draw_save,
+            key="save",
+            icon="download",
+            help="This page's pictures and tables, the run, the page, or a link",
+            of_page=True,
+        )
         sharing = st.container(width="content")
         tour.offer(which)
         output.page_outputs().colors = palette(theme_switch())
         with sharing:
-            share_button()
+            popover.button(
+                "Share",
+                save.draw_share,
+                key="share",
+                icon="share",
+                help="A link to this view, and the chosen head as a slide",
+                of_page=True,
+            )
         return st.container(width="content")

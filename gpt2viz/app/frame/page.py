@@ -27,6 +27,7 @@ from gpt2viz.app import (
     garbage,
     output,
     parameters,
+    popover,
     prose,
     run_cache,
     server,
@@ -208,7 +209,7 @@ def _model_and_sentence(switches: Collection[Switch]) -> Model:
                 placeholder="Type a sentence and press Enter",
                 label_visibility="collapsed",
             )
-            examples.button()
+            popover.button("Examples", examples.draw, key="examples")
         choose_model(label_visibility="collapsed", width=150)
         _mask_switch(parameters.CAUSAL in switches)
         end_slot = st.container(width="content")

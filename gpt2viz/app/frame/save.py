@@ -11,7 +11,7 @@ from urllib.parse import urlencode
 import streamlit as st
 
 from gpt2viz import CheckpointError, ExportError, Trace, export
-from gpt2viz.app import address, output, pages, parameters, popover, run_cache
+from gpt2viz.app import address, output, pages, parameters, run_cache
 from gpt2viz.app.components import mount
 from gpt2viz.app.describe import describe_head
 from gpt2viz.app.literal import literal
@@ -38,19 +38,8 @@ _PRINT_WINDOW = (
 )
 
 
-def save_button() -> None:
-    """Draw the button *Save*. Files are made on demand."""
-    popover.button(
-        "Save",
-        _body,
-        key="save",
-        icon="download",
-        help="This page's pictures and tables, the run, the page, or a link",
-        of_page=True,
-    )
-
-
-def _body() -> None:
+def draw_save() -> None:
+    """Draw what *Save* offers. Files are made on demand."""
     outputs = output.page_outputs()
     traces = outputs.traces()
     with st.spinner("Reading the model's checksum …"):
@@ -269,19 +258,8 @@ def _is_same_model(session: Session) -> bool:
     return session.is_of(run_cache.load(name).weights)
 
 
-def numbers_button() -> None:
-    """Draw the button *Numbers*. Tables are made on demand."""
-    popover.button(
-        "Numbers",
-        _numbers_body,
-        key="numbers",
-        icon="table",
-        help="The numbers behind each picture on this page, as a table",
-        of_page=True,
-    )
-
-
-def _numbers_body() -> None:
+def draw_numbers() -> None:
+    """Draw the numbers of a picture, which is picked here, as a table."""
     outputs = output.page_outputs()
     names = _names(outputs.pictures)
     if not names:
@@ -300,19 +278,8 @@ def _numbers_body() -> None:
 _OF_A_HEAD = (pages.ATTENTION, pages.HEAD)
 
 
-def share_button() -> None:
-    """Draw the button *Share*."""
-    popover.button(
-        "Share",
-        _share_body,
-        key="share",
-        icon="share",
-        help="A link to this view, and the chosen head as a slide",
-        of_page=True,
-    )
-
-
-def _share_body() -> None:
+def draw_share() -> None:
+    """Draw the link to this view and, on a page of one head, the button for its slide."""
     if long := address.long_choices():
         st.caption(sentence("save.too_long", names=", ".join(long)))
     else:

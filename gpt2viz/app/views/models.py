@@ -89,7 +89,7 @@ def _models() -> None:
                 "Parameters": weights // 4,
                 "Weights": spell(weights),
                 "Longest run": spell(run_bytes(config)),
-                "In memory": run_cache.is_in_memory(name),
+                "In memory": name in run_cache.models() or run_cache.shared(name) is not None,
             }
         )
     numbers = ("Layers", "Heads", "Channels", "Vocabulary", "Longest text", "Parameters")
