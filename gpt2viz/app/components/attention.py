@@ -190,6 +190,13 @@ def draw_head(
     ``picture.what`` names the quantity. ``drag`` is called with a dragged part that the browser
     can't draw itself.
     """
+
+    def clicked() -> None:  # a row
+        address.put(parameters.QUERY, int(st.session_state[key].query))
+
+    def added() -> None:  # heads whose numbers the browser lacks
+        address.put(parameters.MORE, [int(n) for n in st.session_state[key].more])
+
     panel = picture.panels[0]
     name = panel.label(f"{picture.what}, layer {heads.layer}, head {heads.head}")
     matrix = replace(picture, what=name, panels=[panel], n_columns=1)
@@ -211,21 +218,11 @@ def draw_head(
         drag=drag,
         of_page=output.page_outputs().runs.get(output.OF_PAGE),
         script="head_picture",
-        on_query_change=_query(key),
-        on_more_change=_on_more_heads(key),
+        on_query_change=clicked,
+        on_more_change=added,
         further=alt
         | {"chooses": True, "head": asdict(heads) | _line_settings(view, picture, as_lines)},
     )
-
-
-def _query(key: str) -> Callable[[], None]:
-    """Return a callback that chooses the token of a clicked row, on every page."""
-    return lambda: address.put(parameters.QUERY, int(st.session_state[key].query))
-
-
-def _on_more_heads(key: str) -> Callable[[], None]:
-    """Return a callback that chooses further heads, whose numbers the browser lacks."""
-    return lambda: address.put(parameters.MORE, [int(n) for n in st.session_state[key].more])
 
 
 def _line_settings(view: View, picture: Heatmaps, as_lines: bool) -> dict[str, Any]:
