@@ -19,7 +19,10 @@ LAYER, HEAD, QUERY = 1, 2, 9
 # What the arcs say, and how many there are.
 _ARCS = """view => [[...view.querySelectorAll("svg text")].map(({ textContent }) => textContent),
   view.querySelectorAll("svg path").length]"""
-
+# No label lies on its arc.
+_CLEAR = """view => [...view.querySelectorAll("svg text")].every((text) => {
+  const arc = text.previousSibling, top = arc.getBBox().y - arc.getAttribute("stroke-width") / 2
+  return text.getAttribute("y") < top })"""
 
 # Within a head's square, in the window, where the page is enlarged by a half.
 _IN_ENLARGED = """(view, head) => {
@@ -52,6 +55,7 @@ def test_arcs_are_the_weights_of_the_word_and_head_that_are_pointed_at(walk: Vis
     assert arcs(page) == expected(LAYER, HEAD, QUERY)
     for query in range(QUERY):
         words(page).locator(".chips button").nth(query).hover()
+        assert words(page).evaluate(_CLEAR)
         assert arcs(page) == expected(LAYER, HEAD, query)
         expect(page.locator(".links")).to_contain_text(f"from {query} ")  # every small head follows
     page.mouse.move(5, 5)

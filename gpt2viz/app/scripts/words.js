@@ -42,11 +42,12 @@ export function strongest(p, weights, at) {
  *
  * @param {number[]} from @param {number[]} to */
 export function arc([x1, y1], [x2, y2], room) {
-  const far = Math.abs(x2 - x1), high = Math.min(room - 18, 16 + far * .28)
+  const far = Math.abs(x2 - x1), loops = far < 2 // wide enough to be seen as a ring
+  const high = loops ? 22 : Math.min(room - 18, 16 + far * .28)
   if (Math.abs(y2 - y1) > LINE)
     return { path: `M${x1} ${y1}Q${x1} ${(y1 + y2) / 2} ${x2} ${y2}`, top: [(x1 + x2) / 2,
       (y1 + y2) / 2], faint: .4 } // words can be read through it
-  const [left, right] = far < 2 ? [x1 - 14, x2 + 14] : [x1, x2], y = y1 - high * 4 / 3
+  const [left, right] = loops ? [x1 - 36, x2 + 36] : [x1, x2], y = y1 - high * 4 / 3
   return { path: `M${x1} ${y1}C${left} ${y} ${right} ${y} ${x2} ${y2}`,
     top: [(x1 + x2) / 2, y1 - high] }
 }
@@ -117,9 +118,10 @@ function draw(view, moves = false) {
     .map((end) => ({ ...end, ...arc(start, top(end.word), ROOM) }))
   for (const { word, share, label, path, top: [x, y], faint = 1 } of arcs) {
     word.style.background = `color-mix(in srgb, var(--arc) ${35 * share}%, transparent)`
-    makeSvg("path", { d: path, pathLength: 1, "stroke-width": 1 + 8 * share,
+    const width = 1 + 8 * share
+    makeSvg("path", { d: path, pathLength: 1, "stroke-width": width,
       opacity: faint * (.35 + .6 * share) }, svg)
-    if (label && share >= .1) makeSvg("text", { x, y: y - 3 }, svg).textContent = label
+    if (label && share >= .1) makeSvg("text", { x, y: y - 2 - width / 2 }, svg).textContent = label
   }
 }
 
