@@ -89,6 +89,11 @@ def test_writing_on_stands_beside_where_the_head_looked(walk: Visit) -> None:
             page.get_by_role("radiogroup", name="Layer").first,
         ):
             assert ends(part)[1] <= height
+        assert page.get_by_role("spinbutton", name="Seed").locator("..").evaluate(_IN_ITS_ROW)
+
+
+_IN_ITS_ROW = """box => box.getBoundingClientRect().right
+  <= box.closest(".st-key-sampling").getBoundingClientRect().right"""
 
 
 #: Presses Stop in the page itself, in the frame that shows the first token.
