@@ -231,11 +231,11 @@ def test_wrong_weights_are_told(page: str, monkeypatch: pytest.MonkeyPatch) -> N
     assert proof(page, f"A crane lifted {page}")[0] > 0.01
 
 
-def test_what_an_earlier_run_had_is_said() -> None:
+@each("text", ("The crane stood by the water and", "When"))
+def test_what_an_earlier_run_had_is_said(text: str) -> None:
     """The numbers are checked all the same: see ``tests/run/test_prefix.py`` for what they are."""
-    text = "The crane stood by the water and"
     n = len(ids_of(text))
-    message = f"The first {n} tokens came from an earlier run."
+    message = f"The first {'token' if n == 1 else f'{n} tokens'} came from an earlier run."
     assert proof("attention", text)[0] < 1e-3
     again = open_page("attention", text=f"{text} fish")
     (tip,) = [plain(c.help) for c in again.caption if "times V" in (c.help or "")]

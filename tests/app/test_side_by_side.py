@@ -162,6 +162,7 @@ def test_where_no_word_can_be_changed_both_sentences_are_the_same() -> None:
         plain, (c.value for c in at.caption)
     )
     assert not shown(at)[2].any()
+    assert "identical in every layer, with the mask on and off" in page_text(at)
 
 
 def test_an_empty_second_text_and_one_that_is_too_long() -> None:

@@ -140,7 +140,8 @@ def reused_note(trace: Trace, then: str = "") -> str:
     """Return a sentence on tokens reused from an earlier run, followed by ``then``; else ""."""
     if not trace.reused:
         return ""
-    return " " + sentence("measures.reused", tokens=pluralize(trace.reused, "tokens")) + then
+    tokens = pluralize(trace.reused, "tokens").removeprefix("1 ")
+    return " " + sentence("measures.reused", tokens=tokens) + then
 
 
 @st.cache_data(max_entries=2000, hash_funcs=run_cache.BY_KEY, show_spinner=False)
