@@ -135,8 +135,16 @@ def pluralize(n: int, things: str) -> str:
 
 
 def numeral(number: float, form: str = "") -> str:
-    """A number in a format such as "+.2f", with true signs: "−0.50", "∞", "NaN"."""
-    return f"{number:{form}}".replace("-", "−").replace("inf", "∞").replace("nan", "NaN")
+    """A number in a format such as "+.2f", with true signs: "−0.50", "∞", "NaN".
+
+    What rounds to 0 has a minus only in a format that writes a plus too.
+    """
+    zero = "+" not in form and not float(f"{number:{form}}")
+    return (
+        f"{abs(number) if zero else number:{form}}".replace("-", "−")
+        .replace("inf", "∞")
+        .replace("nan", "NaN")
+    )
 
 
 def power_of_ten(x: float, digits: int = 1) -> str:

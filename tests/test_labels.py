@@ -96,7 +96,12 @@ def test_one_thing_is_not_said_as_many(subtests: pytest.Subtests) -> None:
 
 @pytest.mark.parametrize(
     ("number", "form", "expected"),
-    [(-0.5, "+.2f", "−0.50"), (0.5, "+.2f", "+0.50"), (-np.inf, ".1f", "−∞"), (-100, "", "−100")],
+    [
+        (-0.5, "+.2f", "−0.50"),
+        (0.5, "+.2f", "+0.50"),
+        (-np.inf, ".1f", "−∞"),
+        (-0.004, ".2f", "0.00"),
+    ],
 )
 def test_numbers_have_true_signs(number: float, form: str, expected: str) -> None:
     assert numeral(number, form) == expected
