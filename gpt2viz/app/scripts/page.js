@@ -123,9 +123,17 @@ function landmarks() {
   document.querySelector("header[data-testid='stHeader']")?.setAttribute("role", "none")
 }
 
-// For theme.css, which would need `:has` on the whole body.
+// For theme.css, which would need `:has` on the whole body. What Escape closes returns the focus to
+// its button, whose tip stays away until another key is pressed or the pointer moves.
+let dismissed = false
+
 function noteTips() {
-  document.body.classList.toggle("without-tips", document.querySelector(OPEN) !== null)
+  document.body.classList.toggle("without-tips", dismissed || document.querySelector(OPEN) !== null)
+}
+
+function noteEscape(event) {
+  dismissed = event.key === "Escape"
+  noteTips()
 }
 
 function noteBody(body) {
@@ -155,6 +163,7 @@ function watchKeyboard() {
   look()
   addEventListener("resize", look)
   addEventListener("pointerover", noteTips)
+  for (const kind of ["keydown", "pointermove"]) document.addEventListener(kind, noteEscape, true)
   for (const kind of ["click", "auxclick"]) document.addEventListener(kind, follow, true)
   for (const kind of ["pointerdown", "focusin"]) document.addEventListener(kind, ask, true)
   addEventListener("popstate", back)
@@ -164,6 +173,8 @@ function watchKeyboard() {
     observer.disconnect()
     removeEventListener("resize", look)
     removeEventListener("pointerover", noteTips)
+    for (const kind of ["keydown", "pointermove"])
+      document.removeEventListener(kind, noteEscape, true)
     removeEventListener("popstate", back)
     for (const kind of ["click", "auxclick"]) document.removeEventListener(kind, follow, true)
     for (const kind of ["pointerdown", "focusin"]) document.removeEventListener(kind, ask, true)
