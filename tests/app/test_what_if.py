@@ -249,8 +249,9 @@ def test_every_kind_can_be_added_and_undone() -> None:
 def test_a_piece_is_taken_from_the_second_sentence() -> None:
     """Chosen in the form, described on its chip, carried by the link, and the library's own run."""
     text, other = "A crane ate fish", "A dog ate fish"
-    at = open_page("what_if", text=text, layer="2", head="3")
+    at = open_page("what_if", text=text, head="3")
     at.selectbox(key="edit_kind").set_value("patch").run()
+    assert not at.exception
     assert "No edit yet" in page_text(at)
     at.button(key="add_edit").click().run()
     assert "Not added. Type a second sentence first" in notices(at)
@@ -267,9 +268,9 @@ def test_a_piece_is_taken_from_the_second_sentence() -> None:
     assert at.query_params["text2"] == other  # asked for as long as a piece is taken from it
     chip = at.button(key="undo_0").label.replace("\\", "")
     assert chip == "The output of head 1.3 at 3 (·fish), as in the second text"
-    at = open_page(
-        "what_if", text=text, layer="2", head="3", text2=other, edits="patch:residual_in:1:1"
-    )
+    link = {"text": text, "text2": other, "edits": "patch:residual_in:1:1"}
+    assert not notices(open_page("what_if", **link))  # it opens on a head that the patch changes
+    at = open_page("what_if", layer="2", head="3", **link)
     assert not notices(at)
     shown = panels(at, "both_sides")
     model, edits = bundled_model(), gpt2viz.parse_edits("patch:residual_in:1:1")

@@ -143,7 +143,6 @@ def opening(view: View) -> controls.Opening:
     """Open on the head whose weights the edits change most, else as ``controls.opening_head``."""
 
     def most_changed(layer: int | None, head: int | None) -> tuple[int, int]:
-        address.text(parameters.TEXT2, "", one_line=False)
         change = _change(view.trace.key, _edits())
         if change is not None:
             layers, heads = np.indices(change.shape)
@@ -189,6 +188,7 @@ def _pick(view: View, edits: tuple[Edit, ...]) -> tuple[int, ...]:
 
     Returns the tokens of the second text, if patches among ``edits`` read it.
     """
+    address.text(parameters.TEXT2, "", one_line=False)  # read before its box is drawn
     _offer(*controls.layer_and_head(view, opening(view)))
     kinds = all_kinds()
     kind: str = st.selectbox(
