@@ -292,7 +292,8 @@ def _heatmaps(sheet: Sheet, picture: Heatmaps, most: float | None) -> None:
     lead = [_lead(picture, n, size) for n in range(n_columns)]
     bar = _bar_width(picture, (low, high), size) if picture.bar else _GAP
     room = sheet.width - sum(lead) - (n_columns - 1) * _GAP - bar - _MARGIN
-    _check_room(sheet, room, n_columns)
+    least = _MIN_WIDTH if n_columns == 1 else 12 * n_columns
+    _check_room(sheet, room, least, "Names and colour bar")
     each = widest = room / n_columns
     beside = 2 * min(lead[0], bar) if n_columns == 1 else _GAP / 2
     rows = [range(n, min(n + n_columns, len(panels))) for n in range(0, len(panels), n_columns)]
@@ -517,12 +518,11 @@ def _bar(
     sheet.text(right, y + tall / 2, picture.bar, size, "middle", turned=True)
 
 
-def _check_room(sheet: Sheet, room: float, n_columns: int) -> None:
-    """Raise ``ExportError`` if ``room`` pixels are too few for matrices side by side."""
-    least = _MIN_WIDTH if n_columns == 1 else 12 * n_columns
+def _check_room(sheet: Sheet, room: float, least: float, what: str) -> None:
+    """Raise ``ExportError`` where ``room`` is fewer pixels than the ``least`` for ``what``."""
     if room < least:
         needed = (sheet.width - room + least) / 96 * 2.54
-        raise ExportError(f"Names and colour bar need a picture at least {needed:.1f} cm wide.")
+        raise ExportError(f"{what} need a picture at least {needed:.1f} cm wide.")
 
 
 def _off_scale(picture: Heatmaps, colors: Palette) -> dict[str, tuple[str, str]]:
@@ -551,7 +551,9 @@ def _thumbnails(sheet: Sheet, picture: Thumbnails, most: float) -> None:
     left = _MARGIN + LINE * size + 4 + text_width(str(n_layer - 1), size) + 6
     from_input = any(arrow.start is None for arrow in picture.arrows)
     top = _MARGIN + 2 * LINE * size + 6 + 30 * from_input
-    step = min(most, (sheet.width - left - _MARGIN) / n_head)
+    room = sheet.width - left - _MARGIN
+    _check_room(sheet, room, 4 * n_head, "Names and heads")
+    step = min(most, room / n_head)
     sheet.width = left + n_head * step + _MARGIN
     tile = step - max(2, min(8, step / 9))
     for n in range(n_head):
@@ -607,6 +609,7 @@ def _token_lines(sheet: Sheet, picture: Lines) -> None:
     names = picture.rows.plain_names(), picture.columns.plain_names()
     left, right = (max(text_width(name, size) for name in side) + 10 + _MARGIN for side in names)
     x0, x1, top = left, sheet.width - right, _MARGIN + 5 * LINE * size
+    _check_room(sheet, x1 - x0, _MIN_WIDTH, "Names and lines")
     shades = colors.cases(n_sources)
     x = _MARGIN + 0.0
     for source, color, dash in zip(picture.sources, shades, DASHES, strict=False):
@@ -638,6 +641,7 @@ def _still(sheet: Sheet, picture: Still) -> None:
     """Draw one frame of a moving picture: its blocks and words, with the caption above them."""
     size, line = sheet.size(FONT_SIZE), max(20.0, 26 * sheet.ratio)
     room = sheet.width - 2 * _MARGIN
+    _check_room(sheet, room, _MIN_WIDTH, "Words and blocks")
     lines = wrap(picture.frame.caption, room, size)
     for n, text in enumerate(lines):
         sheet.text(_MARGIN, _MARGIN + size + n * LINE * size, text, size)
@@ -655,11 +659,14 @@ def _still(sheet: Sheet, picture: Still) -> None:
 
 
 def wrap(text: str, room: float, size: float) -> list[str]:
-    """Wrap a text into lines of ``room`` pixels, for letters of ``size``; at spaces if possible."""
+    """Wrap a text into lines of ``room`` pixels, for letters of ``size``; at spaces if possible.
+
+    Without room, each letter has a line.
+    """
     lines: list[str] = []
     line = ""
     for word in re.split(r"(?<=[ \n\t])", text):
-        while text_width(line + word.rstrip(), size) > room:
+        while text_width(line + word.rstrip(), size) > max(room, 0):
             if not line:  # one word, such as a text without spaces, is wider than a line
                 fits = next(
                     (n for n in range(len(word), 1, -1) if text_width(word[:n], size) <= room), 1

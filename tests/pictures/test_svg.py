@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from gpt2viz.errors import ExportError
 from gpt2viz.pictures import svg
 from gpt2viz.pictures.every_head import HeadMaps
 from gpt2viz.pictures.lines import Lines
@@ -137,6 +138,13 @@ def test_all_of_it_stands_on_the_sheet_and_apart(kind: str, width: int | None) -
             x, y, wide, tall = (float(one.attrib[name]) for name in ("x", "y", "width", "height"))
             assert 0 <= x <= x + wide <= sheet.width + 0.1
             assert 0 <= y <= y + tall <= sheet.height + 0.1
+
+
+@pytest.mark.parametrize("kind", PICTURES)
+def test_a_width_without_room_is_refused_at_once(kind: str) -> None:
+    for width in (1, 16, 40):
+        with pytest.raises(ExportError, match=r"need a picture at least \d\.\d cm wide"):
+            svg.draw(PICTURES[kind], width=width, caption=["A crane ate fish"])
 
 
 def test_names_are_where_their_tokens_are_and_no_markup() -> None:
