@@ -37,6 +37,11 @@ class View:
         """T, the number of tokens."""
         return len(self.labels)
 
+    @property
+    def position(self) -> int:
+        """The position of the chosen query, or else of the last token."""
+        return self.n_tokens - 1 if self.query is None else self.query
+
     def token_name(self, position: int) -> str:
         """Return a token's name for sentences, with its position: Markdown."""
         return f"“{literal(self.labels[position])}” ({position})"

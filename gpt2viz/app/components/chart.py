@@ -6,7 +6,6 @@ Plotly's own library takes a browser over a second to load, on every page that h
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import streamlit as st
@@ -32,6 +31,11 @@ def draw(
     Before the page reruns, ``choose`` is called with a cell whose panel is the first of the clicked
     point's ``customdata``.
     """
+
+    def picked() -> None:
+        if choose and (name := st.session_state[key].picked):
+            choose(Cell(str(name), 0, 0))
+
     data = {
         "script": "chart",
         "figure": chart(picture, colors, **options),
@@ -39,9 +43,4 @@ def draw(
         "alt": alt_text,
         "chooses": choose is not None,
     }
-    mount(data, key=key, on_picked_change=partial(_on_pick, key, choose))
-
-
-def _on_pick(key: str, choose: Callable[[Cell], None] | None) -> None:
-    if choose and (name := st.session_state[key].picked):
-        choose(Cell(str(name), 0, 0))
+    mount(data, key=key, on_picked_change=picked)

@@ -37,11 +37,6 @@ _SHOWN, _TOP = 8, 5
 _FEW = 12
 
 
-def _followed_position(view: View) -> int:
-    """Return the position of the followed token: the chosen one, else the last."""
-    return view.n_tokens - 1 if view.query is None else view.query
-
-
 def _quote(view: View, position: int) -> str:
     return f"“{literal(view.labels[position])}”"
 
@@ -52,7 +47,7 @@ def _format(number: float) -> str:
 
 def cell_of(view: View, layer: int, head: int) -> Step:
     """Return the followed token's cell in a head, at the key of its largest weight."""
-    query = _followed_position(view)
+    query = view.position
     return Step(layer, head, query, strongest_key(view, layer, head, query))
 
 
@@ -99,7 +94,7 @@ def _sum(parts: Sequence[float], total: float) -> str:
 
 def _row(view: View, stage: StageName, layer: int | None = None) -> Array:
     """Return a stage's vector (C,) of the followed token."""
-    vector: Array = view.trace.stage(stage, layer)[0][_followed_position(view)]
+    vector: Array = view.trace.stage(stage, layer)[0][view.position]
     return vector
 
 
@@ -110,7 +105,7 @@ def _stream_before(view: View, layer: int) -> Array:
 
 def tokens(book: Book, text: str) -> None:
     """Write about the token table's row of the followed token."""
-    view, n = book.view, _followed_position(book.view)
+    view, n = book.view, book.view.position
     begins = _format(_row(view, "token_embedding")[0])
     id = f"{view.trace.token_ids[n]:,}"
     book.write(text, followed=_quote(view, n), id=id, begins=begins)
@@ -118,7 +113,7 @@ def tokens(book: Book, text: str) -> None:
 
 def order(book: Book, text: str) -> dict[str, str]:
     """Draw the token's vector, its position's, and their sum."""
-    view, n = book.view, _followed_position(book.view)
+    view, n = book.view, book.view.position
     token, total = _row(view, "token_embedding"), _row(view, "embedding")
     position = view.trace.stage("position_embedding")[n]
     book.write(text, followed=_quote(view, n), n=n)
@@ -202,7 +197,7 @@ def heads(book: Book, text: str) -> dict[str, bool]:
 def mlp(book: Book, text: str) -> None:
     """Draw the stream before a layer's MLP, and what the MLP adds."""
     view, (layer, _) = book.view, controls.layer_and_head(book.view)
-    book.write(text, followed=_quote(view, _followed_position(view)), layer=layer)
+    book.write(text, followed=_quote(view, view.position), layer=layer)
     stream, adds = _row(view, "residual_mid", layer), _row(view, "mlp_output", layer)
     rows = {"x + attention": stream, "MLP adds": adds}
     _draw_first("real_mlp", f"the MLP of layer {layer}", rows)
@@ -235,7 +230,7 @@ def most_active_neuron(book: Book, text: str) -> None:
     """Draw the token's most active neuron: on which tokens it fires, and what it writes."""
     view, layer = book.view, book.values["layer"]
     inside = neurons_at(view.model, layer, view.trace.stage("residual_mid", layer)[0])
-    neuron = int(np.nan_to_num(inside.bent[_followed_position(view)]).argmax())
+    neuron = int(np.nan_to_num(inside.bent[view.position]).argmax())
     (alike,) = cosines(table_of(view.model), inside.back[:, [neuron]].T)
     near = nearest(alike, _TOP)
     names = run_cache.vocabulary(view.model.name)
@@ -248,7 +243,7 @@ def most_active_neuron(book: Book, text: str) -> None:
 def residual(book: Book, text: str) -> dict[str, str]:
     """Draw the stream before and after a layer, and what the layer adds."""
     view, (layer, _) = book.view, controls.layer_and_head(book.view)
-    book.write(text, followed=_quote(view, _followed_position(view)), layer=layer)
+    book.write(text, followed=_quote(view, view.position), layer=layer)
     rows = {
         "before": _stream_before(view, layer),
         "attention": _row(view, "attention_output", layer),
@@ -263,7 +258,7 @@ def residual(book: Book, text: str) -> dict[str, str]:
 
 def next_word(book: Book, text: str) -> dict[str, int]:
     """Draw the highest logits after the token."""
-    view, n = book.view, _followed_position(book.view)
+    view, n = book.view, book.view.position
     logits, names = view.trace.logits_at(n), run_cache.vocabulary(view.model.name)
     best = largest(np.nan_to_num(logits), _TOP)
     book.write(
@@ -282,7 +277,7 @@ def next_word(book: Book, text: str) -> dict[str, int]:
 def rms_norm(book: Book, text: str) -> dict[str, str]:
     """Draw the stream before a layer of a Llama model, and the norm's steps there."""
     view, (layer, _) = book.view, controls.layer_and_head(book.view)
-    book.write(text, followed=_quote(view, _followed_position(view)), layer=layer)
+    book.write(text, followed=_quote(view, view.position), layer=layer)
     x = _stream_before(view, layer).astype(float)
     norm = Norm.of(view.model.network.blocks[layer].attention_norm)
     with np.errstate(all="ignore"):  # the page warns of overflows above
@@ -299,7 +294,7 @@ def gate(book: Book, text: str) -> dict[str, Any]:
     view, (layer, _) = book.view, controls.layer_and_head(book.view)
     inside = gated_at(view.model, layer, _row(view, "residual_mid", layer))
     best = largest(abs(inside.passed.numpy()), _SHOWN)
-    book.write(text, followed=_quote(view, _followed_position(view)), layer=layer, shown=len(best))
+    book.write(text, followed=_quote(view, view.position), layer=layer, shown=len(best))
     curve = type(view.model.network.layers[layer].mlp.act_fn).__name__
     rows = ("gate", f"{curve}(gate)", "up", "passes")
     values = np.stack([part.numpy()[best] for part in inside[:4]])

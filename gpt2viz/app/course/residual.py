@@ -41,9 +41,8 @@ def stream(book: Book) -> dict[str, Any]:
 def flow(book: Book) -> None:
     """Draw a token of the sentence on its way through the model above."""
     view = book.view
-    position = view.n_tokens - 1 if view.query is None else view.query
-    stops = residual.stops(view.model, view.trace, position)
-    name, tokenizer = bidi_isolate(view.labels[position]), view.model.tokenizer
+    stops = residual.stops(view.model, view.trace, view.position)
+    name, tokenizer = bidi_isolate(view.labels[view.position]), view.model.tokenizer
     stations = []
     for n, stop in enumerate(stops):
         texts = [label(tokenizer.token_bytes(int(id))) for id in stop.nearest]

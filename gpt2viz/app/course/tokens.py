@@ -236,14 +236,13 @@ _LONG = 9
 def merge_steps(book: Book) -> dict[str, Any]:
     """Draw the merges of the followed token's word, one by one, if the tokenizer has merges."""
     view, tokenizer = book.view, book.view.model.tokenizer
-    last = view.n_tokens - 1 if view.query is None else view.query
     ids = view.trace.token_ids
     try:
         words = merges.follow(tokenizer, tokenizer.text_of(ids))
     except GPT2VizError as error:
         prose.markdown(literal(str(error)))
         return {"followed": False, "bpe_long": Check()}
-    n = last - tokenizer.own_slice(ids).start
+    n = view.position - tokenizer.own_slice(ids).start
     ends = np.cumsum([len(word.ids) for word in words])
     word = words[min(int(np.searchsorted(ends, max(n, 0), side="right")), len(words) - 1)]
     captions = [f"At the start: {pluralize(len(word.start), 'pieces')}."]

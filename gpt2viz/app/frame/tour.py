@@ -125,17 +125,16 @@ def offer(page: Page) -> None:
             _go(page, 1, "Take the tour", "route", help)
 
 
-def _go(page: Page, n: int, label: str, icon: str = "", help: str | None = None) -> None:
+def _go(page: Page, n: int, label: str, icon: str, help: str | None = None) -> None:
     """Draw the way to a step: a link to another page, or a button on the same one.
 
     A link changes page and parameters in one entry of the browser's history, so that *Back* leads
     to the step before. A link to the open page would leave the address unchanged.
     """
-    drawn = f":material/{icon}:" if icon else None
-    step, query_params = STEPS[n - 1], _address(n)
+    icon, step, query_params = f":material/{icon}:", STEPS[n - 1], _address(n)
     if page is not step.page:
-        st.page_link(step.page.path, label=label, icon=drawn, help=help, query_params=query_params)
-    elif st.button(label, icon=drawn, type="tertiary", help=help):
+        st.page_link(step.page.path, label=label, icon=icon, help=help, query_params=query_params)
+    elif st.button(label, icon=icon, type="tertiary", help=help):
         remember()
         st.query_params.from_dict(query_params)
         st.rerun()

@@ -84,9 +84,8 @@ def _modes(view: View) -> None:
             edits = editing.pick()
         view = editing.apply(view, edits)
     with choices:
-        query = view.query if view.query is not None else view.n_tokens - 1
-        strongest = strongest_key(view, layer, head, query)
-        chosen = Step(layer, head, query, controls.key_token(view, strongest))
+        strongest = strongest_key(view, layer, head, view.position)
+        chosen = Step(layer, head, view.position, controls.key_token(view, strongest))
     if mode == "why":
         why.draw(view, chosen)
     else:

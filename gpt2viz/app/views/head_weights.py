@@ -162,8 +162,7 @@ def _copying(every: Scores, layer: int, head: int) -> None:
 def _draw_token(view: View, layer: int, head: int) -> None:
     """List the tokens that it writes and looks for, for a picked token, else the chosen or last
     one."""
-    position = view.n_tokens - 1 if view.query is None else view.query
-    name, token = view.model.name, view.trace.token_ids[position]
+    name, token = view.model.name, view.trace.token_ids[view.position]
     names = run_cache.vocabulary(name)
     offered = list(dict.fromkeys(names[n] for n in view.trace.token_ids))
     picked = predict.pick_token(view, "The token", parameters.TOKEN, offered, names[token])

@@ -95,7 +95,7 @@ def _draw_next(view: View, settings: Any) -> None:
     page.stop_without_numbers(view.trace)
     with settings:
         sampled = _pick_sampling()
-    position = view.n_tokens - 1 if view.query is None else view.query
+    position = view.position
     logits = view.trace.logits_at(position)
     model, drawn = sampling_distribution(logits), sampling_distribution(logits, **sampled)
     left, right = st.columns([1, 1], gap="large")

@@ -114,8 +114,7 @@ def compare(a: RunKey, b: RunKey, matches: tuple[tuple[int, int], ...]) -> Score
 
 def sides_of_text(names: tuple[str, str], a: View, b: View) -> Sides:
     """Return two runs of the same tokens, compared at the chosen token, or the last."""
-    token = a.n_tokens - 1 if a.query is None else a.query
-    sides = Side(names[0], a, token), Side(names[1], b, token)
+    sides = Side(names[0], a, a.position), Side(names[1], b, a.position)
     return Sides(*sides, {n: n for n in range(a.n_tokens)})
 
 
