@@ -91,6 +91,10 @@ def test_edits_of_the_address_do_not_act_and_that_is_said() -> None:
         assert_allclose(maps[0][name], values, **TOLERANCE)
 
 
+def test_nothing_is_an_answer_like_any_other_word() -> None:
+    assert "the logit of “·nothing” minus" in page_text(open_depends(right="nothing"))
+
+
 def test_a_cell_is_what_numpy_gives_with_that_piece_put_in() -> None:
     clean = reference(BUNDLED, ids_of(CLEAN), causal=True)
 

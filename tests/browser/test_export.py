@@ -525,7 +525,7 @@ def test_attention_in_an_output_that_is_shut_in_answers_to_pointer_and_keys(
     """Our frame within one of an origin of its own, that may ask nobody: as in Colab, or less."""
     output = (
         f'<meta http-equiv="Content-Security-Policy" content="{_SHUT_IN}">'
-        f'<body class="vscode-dark">{_framed(shown)}'
+        f'<body class="vscode-dark">{shown._repr_mimebundle_()["text/html"]}'
     )
     notebook = (
         '<meta charset="utf-8"><iframe sandbox="allow-scripts" width="1300" height="800" '
@@ -548,10 +548,6 @@ def test_attention_in_an_output_that_is_shut_in_answers_to_pointer_and_keys(
     offline.keyboard.press("Enter")
     frame.wait_for_function(_LARGE, arg=_head(4))
     assert frame.locator("img").count() == 0
-
-
-def _framed(shown: gpt2viz.AttentionView) -> str:
-    return shown._repr_mimebundle_()["text/html"]
 
 
 def _to_first_cell(page: Page) -> None:

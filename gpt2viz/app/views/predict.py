@@ -294,7 +294,10 @@ def _pick_explained(view: View, best: list[int]) -> tuple[int, int | None]:
 
 
 def pick_token(view: View, title: str, which: Text, offered: list[str], default: str) -> int | None:
-    """Pick a token, ``offered`` or typed; return its id, or None for ``NONE``, or stop the page."""
+    """Pick a token, ``offered`` or typed; return its id, or stop the page.
+
+    Where ``NONE`` is offered, it is None; elsewhere it is a word like any other.
+    """
     widget = address.text(which, default)
     written: str = address.get(which)
     st.selectbox(
@@ -306,7 +309,7 @@ def pick_token(view: View, title: str, which: Text, offered: list[str], default:
         ),
         **widget,
     )
-    if written == NONE:
+    if written == NONE and NONE in offered:
         return None
     token = _token_id(view, written)
     if token is None:
