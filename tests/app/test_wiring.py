@@ -118,7 +118,7 @@ def test_a_path_is_patched_when_it_is_asked_for() -> None:
     at = open_page("find?find=wiring", **requested, path="true")
     answer = telling_answers(*(gpt2viz.trace(model, text) for text in (first, second)))
     result = gpt2viz.patch_path(model, first, second, *edge[:3], answer)
-    share = f"{100 * result.restored:.0f} %".replace("-", "−")
+    share = f"{round(100 * result.restored)} %".replace("-", "−")
     numbers = [result.corrupted, result.value, result.clean]
     expected = [f"{x:.2f}".replace("-", "−") for x in numbers]
     assert f"Patching the path recovers {share} of the answer." in page_text(at)
