@@ -2,7 +2,7 @@
 
     python -m benchmarks.here --beside FOLDER
 
-With the bundled model on 24 tokens, both by turns in one browser: the time, the processor's time
+With the bundled model on 19 tokens, both by turns in one browser: the time, the processor's time
 of the server until all is quiet, and the messages that the browser sent.
 """
 

@@ -244,7 +244,7 @@ class Tokenizer:
         if self.prefix_space:
             ids = sorted(i for i in self._ordinary if self._bytes[i] == token.encode())[-1:]
         if len(ids) != 1:
-            raise TextError(f"{token!r:.80} is none of the tokens of this model; give one")
+            raise TextError(f"{token!r:.80} is no token of this model; give its space too: ' on'")
         return ids[0]
 
     def encode(self, text: str, *, bos: bool | None = None, special: bool = False) -> list[int]:

@@ -313,7 +313,7 @@ class Watched:
             raise AttentionError(f"{next(iter(choice))}= is no choice: {', '.join(_CHOICES)} are.")
         every = self._calls_of(part)
         if layer not in every:
-            sentence = f"Layer {layer!r:.20} isn't there, but {sorted(every)}."
+            sentence = f"There is no layer {layer!r:.20} here, only {sorted(every)}."
             raise AttentionError(" ".join([sentence, *self.notes]))
         calls = every[layer]
         if not -len(calls) <= call < len(calls):
@@ -324,7 +324,7 @@ class Watched:
                 others[-1].ways(None)
         heads = chosen.steps[0].heads
         if head not in (None, *heads):
-            raise AttentionError(f"Head {head!r:.20} isn't there, but {heads}.")
+            raise AttentionError(f"There is no head {head!r:.20} here, only {heads}.")
         with torch.no_grad():
             of_layer = chosen.numbers(stage, heads if head is None else [head], beams)
         numbers: Array = of_layer.cpu().numpy()
@@ -334,7 +334,7 @@ class Watched:
         """The calls of a part's layers."""
         names = [part] if part in self._parts else [name for name in self._parts if part in name]
         if not names and not self._parts:
-            raise AttentionError("No attention of this model ran in the block, unless compiled.")
+            raise AttentionError("No attention of this model ran here, or it was compiled.")
         if len(names) != 1:
             choices = " or ".join(f"part={name!r}" for name in names or self._parts)
             raise AttentionError(f"Choose a part of this model: {choices}.")

@@ -91,6 +91,9 @@ def test_no_smaller_extra_would_do(outcomes: dict[str, dict[str, str]]) -> None:
 def test_every_command_and_every_function_of_the_docs_is_among_them() -> None:
     """And whatever else the reference names is there in a plain install."""
     assert {line.split()[0] for line in NEEDS} >= COMMANDS.keys()
+    index, plain = (ROOT / "docs/index.md").read_text("utf-8"), " ".join(bare.COMMANDS[""])
+    (more,) = re.findall(r"Every command but([^.]*) prints", index)
+    assert re.findall(r"`(\w+)`", more) == [name for name in COMMANDS if f"{name} " not in plain]
     lines = "\n".join(line for lines in bare.PYTHON.values() for line in lines)
     called = set(re.findall(r"[A-Za-z_]\w*", lines))
     names = re.findall(r"^::: (gpt2viz[\w.]*)$", (ROOT / "docs/api.md").read_text("utf-8"), re.M)

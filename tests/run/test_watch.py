@@ -296,8 +296,8 @@ def test_a_budget_is_kept_and_said() -> None:
     np.testing.assert_allclose(few.weights(1, call=0), whole[:, [3, 1]], atol=1e-5)
     np.testing.assert_allclose(few.weights(1, 1, call=-2), whole[:, 1], atol=1e-5)
     for kept, options, sentence in (
-        (run, {"layer": 1}, r"Layer 1 isn't there, but \[0\]\. max_bytes="),
-        (few, {"layer": 1, "head": 0}, r"Head 0 isn't there, but \[3, 1\]"),
+        (run, {"layer": 1}, r"There is no layer 1 here, only \[0\]\. max_bytes="),
+        (few, {"layer": 1, "head": 0}, r"There is no head 0 here, only \[3, 1\]"),
         (few, {"layer": 1, "call": 2}, "Layer 1 has 2 calls, not 2"),
         (few, {"layer": 1, "cal": 2}, "cal= is no choice: part, call, beams are"),
     ):
