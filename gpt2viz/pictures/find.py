@@ -113,8 +113,8 @@ def pattern_panel(pattern: Pairs, trace: Trace) -> Panel:
         name="pattern",
         quantity="wanted weight",
         masked=mask_of(trace, 0, 0),
-        masked_text=mask_causes(trace).text(),
-        masked_name=mask_causes(trace).name,
+        masked_text=mask_causes(trace, layer=0).text(),
+        masked_name=mask_causes(trace, layer=0).name,
     )
     return pool_panel(panel, GRID)
 

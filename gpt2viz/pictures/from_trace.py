@@ -78,8 +78,8 @@ def mask_of(trace: Trace, layer: int, head: int) -> Pairs:
 
 
 def who_sees_whom(trace: Trace, labels: Sequence[str], title: str) -> Panel:
-    """1 where the query may see the key, masked where it may not, as the run had it."""
-    masked = mask_of(trace, layer=0, head=0)
+    """1 where the query may see the key, masked where it may not, as layer 0 of the run had it."""
+    masked, causes = mask_of(trace, layer=0, head=0), mask_causes(trace, layer=0)
     return Panel(
         title=title,
         values=(~masked).astype(np.float32),
@@ -88,8 +88,8 @@ def who_sees_whom(trace: Trace, labels: Sequence[str], title: str) -> Panel:
         name="mask",
         quantity="1 for yes:",
         masked=masked,
-        masked_text=f"no: {mask_causes(trace).why}",
-        masked_name=mask_causes(trace).name,
+        masked_text=f"no: {causes.why}",
+        masked_name=causes.name,
     )
 
 

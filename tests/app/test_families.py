@@ -17,7 +17,8 @@ from gpt2viz import settings
 from gpt2viz.app import run_cache
 from gpt2viz.app.course.contents import CHAPTERS
 from gpt2viz.app.views.models import SECTIONS
-from gpt2viz.pictures.from_trace import one_head, stage_panel, weights_measure
+from gpt2viz.pictures.find import pattern_panel
+from gpt2viz.pictures.from_trace import one_head, stage_panel, weights_measure, who_sees_whom
 from gpt2viz.run.hooks import network_graph
 from tests.app.cases import each
 from tests.app.chapters import links, matrix
@@ -208,6 +209,11 @@ def test_a_layer_with_a_window_says_what_that_hides(tmp_path: Path) -> None:
         record = run.record("masked_scores", layer)
         assert record is not None
         assert record.operation == formula
+    of_layer_0 = (
+        who_sees_whom(run, run.labels, ""),
+        pattern_panel(np.eye(len(run.tokens), dtype=bool), run),
+    )
+    assert {panel.masked_name for panel in of_layer_0} == {"masked (a later key)"}
 
 
 @each(("text", "layers"), [("abc", 0), ("abcd", 2)])
