@@ -19,10 +19,12 @@ LAYER, HEAD, QUERY = 1, 2, 9
 # What the arcs say, and how many there are.
 _ARCS = """view => [[...view.querySelectorAll("svg text")].map(({ textContent }) => textContent),
   view.querySelectorAll("svg path").length]"""
-# No label lies on its arc.
-_CLEAR = """view => [...view.querySelectorAll("svg text")].every((text) => {
-  const arc = text.previousSibling, top = arc.getBBox().y - arc.getAttribute("stroke-width") / 2
-  return text.getAttribute("y") < top })"""
+# No label lies on its arc, nor under another; the smallest weights, which come first, have none.
+_CLEAR = """view => {
+  const texts = [...view.querySelectorAll("svg path ~ text")]
+  const arcs = [...view.querySelectorAll("svg path")].slice(-texts.length)
+  return !view.querySelector("svg text ~ path") && arcs.every((arc, n) =>
+    texts[n].getAttribute("y") < arc.getBBox().y - arc.getAttribute("stroke-width") / 2) }"""
 
 # Within a head's square, in the window, where the page is enlarged by a half.
 _IN_ENLARGED = """(view, head) => {

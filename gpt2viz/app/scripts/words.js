@@ -123,6 +123,7 @@ function draw(view, moves = false) {
       opacity: faint * (.35 + .6 * share) }, svg)
     if (label && share >= .1) makeSvg("text", { x, y: y - 2 - width / 2 }, svg).textContent = label
   }
+  svg.append(...svg.querySelectorAll("text")) // over all arcs
 }
 
 const LOGIT = "A logit is a word's score before softmax: one more makes the word 2.7 times as " +
