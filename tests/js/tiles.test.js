@@ -58,7 +58,7 @@ const letters = (text) => 6 * text.length
 // Three panels of 5 × 7, two in a row, each letter 6 pixels wide; `each` has what differs.
 function layout(more = {}, width = 800, each = [{}, {}, {}]) {
   const panel = { grid: 0, rows: NAMES.slice(0, 5), columns: NAMES, square: true, title: "Head 0",
-    rowEnds: NAMES.slice(0, 5), columnEnds: NAMES, part: [] }
+    rowEnds: NAMES.slice(0, 5), columnEnds: NAMES, part: [], low: 0, high: 1 }
   const { across = 2, tallest = 300, bar = "", legend = [], ...all } = more
   const panels = each.map((own) => ({ ...panel, ...all, ...own }))
   const p = { across, tallest, bar, legend, panels }
@@ -419,16 +419,17 @@ test("a picture that is reached by Tab has the server tell all of it", () => {
   assert.deepEqual(sent, ["popstate"])
 })
 
-test("no number of the scale stands in its name", () => {
-  for (const [high, shown] of [[1, ["0", "0.5", "1"]], [0.03, ["0", "0.03"]]]) {
-    const drawn = []
-    const pen = { createLinearGradient: () => ({ addColorStop() {} }),
-      measureText: (text) => ({ width: 7 * text.length }), fillText: (text) => drawn.push(text) }
-    for (const name of ["fillRect", "strokeRect", "save", "translate", "rotate", "restore"]) {
-      pen[name] = () => {}
-    }
-    const p = { bar: "weight", scale: [], panels: [{ low: 0, high }] }
-    colorBar(pen, p, { boxes: [{ x: 0, y: 0, w: 300, h: 300 }], across: 1 })
-    assert.deepEqual(drawn, [...shown, "weight"])
+test("no number of the scale stands in its name, which isn't cut, however long it is", () => {
+  const bar = "difference of weights".repeat(3)
+  for (const [low, high, shown] of [[0, 1, ["0", "0.5", "1"]], [0, 0.03, ["0", "0.03"]],
+    [-0.705, 0.705, ["−0.705", "0", "0.705"]]]) {
+    const drawn = [], edges = [], pen = { createLinearGradient: () => ({ addColorStop() {} }),
+      measureText: (text) => ({ width: letters(text) }), fillText: (text) => drawn.push(text),
+      translate: (x) => edges.push(x + 6) }
+    for (const name of ["fillRect", "strokeRect", "save", "rotate", "restore"]) pen[name] = () => {}
+    const { p, look } = layout({ bar, low, high })
+    colorBar(pen, { ...p, scale: [] }, look)
+    assert.deepEqual(drawn, [...shown, bar])
+    assert.ok(edges[0] <= 800)
   }
 })

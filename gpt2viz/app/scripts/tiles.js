@@ -69,12 +69,16 @@ function shownNames({ panels }, n, across) {
 // An end of a range.
 const short = (value) => String(Number(value.toPrecision(3))).replace("-", "−")
 
+// The room of a colour bar, whose name stands beside its numbers where it is longer than the bar.
+const barRoom = ({ low, high }, measure) =>
+  Math.max(BAR, 42 + longest([low, high].map(short), measure))
+
 // The left edges of `across` panels side by side, and the largest width of each.
-function slots(p, width, across, rooms) {
+function slots(p, room, across, rooms) {
   const left = Array.from({ length: across }, (_, column) => Math.max(0,
     ...rooms.filter((_room, n) => n % across === column && shownNames(p, n, across).first)))
   const sum = (lengths) => lengths.reduce((a, b) => a + b, 0)
-  const slot = (width - sum(left) - (p.bar ? BAR : 2) - GAP * (across - 1)) / across
+  const slot = (room - sum(left) - GAP * (across - 1)) / across
   return { slot: Math.max(20, slot), across,
     edges: left.map((_, n) => sum(left.slice(0, n + 1)) + n * (slot + GAP)) }
 }
@@ -84,10 +88,11 @@ function slots(p, width, across, rooms) {
 export function plan(p, width, measure) {
   const { panels } = p, rooms = panels.map(({ rowEnds }) =>
     rowEnds.length ? longest(rowEnds, measure) + ROW + 12 : 1)
-  let count = Math.min(p.across, panels.length), fits = slots(p, width, count, rooms)
+  const room = width - (p.bar ? barRoom(panels[0], measure) : 2)
+  let count = Math.min(p.across, panels.length), fits = slots(p, room, count, rooms)
   while (count > 1 && fits.slot < NARROWEST) {
     do count -= 1; while (panels.length > p.across && p.across % count)
-    fits = slots(p, width, count, rooms)
+    fits = slots(p, room, count, rooms)
   }
   const { slot, across, edges } = fits
   const all = panels.map((panel, n) => {
