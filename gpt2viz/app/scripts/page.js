@@ -132,7 +132,8 @@ function noteTips() {
 }
 
 function noteEscape(event) {
-  dismissed = event.key === "Escape"
+  if (dismissed === (event.key === "Escape")) return // most moves of the pointer change nothing
+  dismissed = !dismissed
   noteTips()
 }
 
