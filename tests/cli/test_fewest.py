@@ -64,7 +64,7 @@ def test_what_cannot_be_asked(run: Run, tiny_folder: Path, subtests: pytest.Subt
         subtests,
         ((PAIR[0], PAIR[0]), 1, "Both texts are the same"),
         ((PAIR[0], "A crane"), 1, "and must have as many"),
-        ((*PAIR, "--right", " unbelievably"), 1, "tokens of this model; give one"),
+        ((*PAIR, "--right", " unbelievably"), 1, "no single token; give one"),
         ((*PAIR, "--wrong", "a"), 2, "--wrong needs --right"),
         ((*PAIR, "--keep", "2"), 2, "--keep"),
     )

@@ -106,7 +106,7 @@ def test_what_cannot_be_asked(run: Run, subtests: pytest.Subtests) -> None:
     cases: list[Refused] = [
         (("lens", CAT, "--position", "10"), 1, "no token 10: this text has tokens 0 to 9"),
         (("contributions", CAT, "--position", "-11"), 1, "no token -11"),
-        (("contributions", CAT, "--token", " unbelievably"), 1, "tokens of this model; give one"),
+        (("contributions", CAT, "--token", " unbelievably"), 1, "no single token; give one"),
         (("surprise", ""), 1, "There is no text yet"),
         (("surprise", "A", "-m", ""), 1, "no model and no folder ''"),
         (("generate", "A", "--top-p", "0"), 2, "--top-p"),

@@ -171,7 +171,7 @@ def test_every_error_of_an_analysis_is_one_that_a_program_can_catch(
         ("The model that made the trace", lambda: g.contributions("A", run, 3)),
         ("made by other, not by tiny", lambda: g.contributions(tiny, far, 3)),
         ("made by other, not by", lambda: g.trace(tiny, IDS, edits="mean:1.1", reference=far)),
-        ("is no token of this model;", lambda: g.contributions(tiny, run, " fish corn")),
+        ("is no single token;", lambda: g.contributions(tiny, run, " fish corn")),
         ("outside 0 to 419", lambda: g.contributions(tiny, run, 420)),
         ("outside 0 to 419", lambda: g.contributions(tiny, run, -1)),
         ("its id or its text", lambda: g.contributions(tiny, run, 1.5)),
