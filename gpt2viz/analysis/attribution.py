@@ -40,8 +40,8 @@ def key_norm(model: Model, trace: Trace, layer: int, query: int, keys: Sequence[
     there, ``ArgumentError`` for a trace of another model.
     """
     weights, v = _weights_and_values(trace, layer)
-    query, some = trace.index_of(query), [trace.index_of(key) for key in keys]
-    mixed = np.einsum("hk,hkd->hd", weights[:, query, some], v[:, some])  # (nh, hs)
+    query, at = trace.index_of(query), [trace.index_of(key) for key in keys]
+    mixed = np.einsum("hk,hkd->hd", weights[:, query, at], v[:, at])  # (nh, hs)
     written = np.einsum("hd,hdc->hc", mixed, _projection(model, trace, layer))  # (nh, C)
     length: Array = np.linalg.norm(written, axis=-1)
     return length

@@ -28,7 +28,7 @@ def find(given: str | Path) -> tuple[str, Path]:
     file counts as one.
 
     A configured name comes before a folder, and that before the hub's cache; a path, or a text that
-    begins like one (``./gpt2``), is a folder. Raises ``CheckpointError`` for what is neither.
+    begins as a path does (``./gpt2``), is a folder. Raises ``CheckpointError`` for what is neither.
     """
     if not isinstance(given, str | Path):
         raise ArgumentError(f"A model is given by its name or folder, not {type(given).__name__}.")

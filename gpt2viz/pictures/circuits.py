@@ -103,9 +103,9 @@ def token_table(writes: Ranked, keys: Ranked, names: Sequence[str]) -> pd.DataFr
 def survey_rows(
     mean: Mapping[str, Scores], margin: Mapping[str, Scores], layer: int, head: int
 ) -> pd.DataFrame:
-    """A head's scores across many texts, with their margins and its place among all heads.
+    """A head's scores across many texts, with their margins and its rank among all heads.
 
-    A head without a score, NaN, has no place: ``pandas.NA``.
+    A head without a score, NaN, has no rank: ``pandas.NA``.
     """
     mine = [every[layer, head] for every in mean.values()]
     higher = zip(mine, mean.values(), strict=True)
@@ -115,7 +115,7 @@ def survey_rows(
             "score": list(mean),
             "mean": mine,
             "± (95 %)": [margin[name][layer, head] for name in mean],
-            "place": pd.array(ranks, dtype="Int64"),
+            "rank": pd.array(ranks, dtype="Int64"),
         }
     )
 

@@ -106,9 +106,9 @@ def test_a_key_is_masked_if_no_way_through_both_heads_leads_to_it(
     assert_array_equal(panel.values, heads.pattern(run).astype(np.float32))
 
 
-def test_a_head_without_a_score_has_no_place() -> None:
+def test_a_head_without_a_score_has_no_rank() -> None:
     mean = {"induction": np.array([[0.25, np.nan], [0.5, 0.125]])}
-    ranks = pd.concat([survey_rows(mean, mean, *head) for head in np.ndindex(2, 2)])["place"]
+    ranks = pd.concat([survey_rows(mean, mean, *head) for head in np.ndindex(2, 2)])["rank"]
     assert ranks.isna().tolist() == [False, True, False, False]
     assert ranks.dropna().tolist() == [2, 1, 3]
 

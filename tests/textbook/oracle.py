@@ -46,16 +46,16 @@ def gelu_tanh(x: Any) -> np.ndarray:
     return ACTIVATIONS["gelu_new"](np.array(x))
 
 
-def mixed_words(order: list[int], places: Any, causal: bool) -> np.ndarray:
+def mixed_words(order: list[int], positions: Any, causal: bool) -> np.ndarray:
     """What the words crane, ate and fish become in that order, by the words."""
-    x = np.array([[0.9, 0.1], [0.1, 0.8], [0.7, 0.3]])[order] + np.array(places)
+    x = np.array([[0.9, 0.1], [0.1, 0.8], [0.7, 0.3]])[order] + np.array(positions)
     scores = x @ x.T / sqrt(2)
     return (softmax(hidden(scores) if causal else scores) @ x)[order]
 
 
-def orders(places: Any, causal: bool) -> np.ndarray:
+def orders(positions: Any, causal: bool) -> np.ndarray:
     """How far the words of "crane ate fish" and "fish ate crane" end up from one another."""
-    first, second = (mixed_words(order, places, causal) for order in ([0, 1, 2], [2, 1, 0]))
+    first, second = (mixed_words(order, positions, causal) for order in ([0, 1, 2], [2, 1, 0]))
     return np.abs(first - second).max()
 
 
@@ -102,14 +102,14 @@ def tiny_story() -> dict[str, np.ndarray]:
 
 def tiny_worked_out(
     words: np.ndarray,
-    places: np.ndarray,
+    positions: np.ndarray,
     heads: Sequence[tuple[np.ndarray, ...]],
     merge: np.ndarray,
     widen: np.ndarray,
     back: np.ndarray,
 ) -> dict[str, np.ndarray]:
     """The tiny crane's way with any tables; the last column of ``widen`` are biases."""
-    x = words[:4] + places
+    x = words[:4] + positions
     scaled = [x @ q.T @ k @ x.T / sqrt(2) for q, k, _ in heads]
     looks = [softmax(hidden(scores)) for scores in scaled]
     merged = np.hstack([look @ x @ v.T for look, (_, _, v) in zip(looks, heads, strict=True)])

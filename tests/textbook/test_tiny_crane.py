@@ -36,7 +36,7 @@ def test_all_that_is_to_be_worked_out_by_hand_is_whole() -> None:
 def _numbers(tables: Tables, draw: Iterator[float]) -> dict[str, Any]:
     """As many numbers as the tables hold, by the names of the oracle's."""
     heads = [tuple(_filled(part, draw) for part in head) for head in tables.heads]
-    named = {"words": tables.tokens, "places": tables.positions, "merge": tables.merge}
+    named = {"words": tables.tokens, "positions": tables.positions, "merge": tables.merge}
     named |= {"back": tables.back, "widen": np.column_stack([tables.widen, tables.bias])}
     return {name: _filled(table, draw) for name, table in named.items()} | {"heads": heads}
 
@@ -50,7 +50,7 @@ def _tables(of: dict[str, Any]) -> Tables:
     first, second = (Head(*parts) for parts in of["heads"])
     widen, bias = of["widen"][:, :-1], of["widen"][:, -1]
     heads = first, second
-    return Tables(of["words"], of["places"], heads, of["merge"], widen, bias, of["back"])
+    return Tables(of["words"], of["positions"], heads, of["merge"], widen, bias, of["back"])
 
 
 def _agree(of: dict[str, Any]) -> None:
@@ -77,12 +77,12 @@ def test_the_smallest_and_largest_tables_too(cycle: tuple[float, ...]) -> None:
 
 
 def test_the_oracle_for_any_tables_tells_the_same_story() -> None:
-    words, places, merge, back, widen, bias = (
+    words, positions, merge, back, widen, bias = (
         np.array(getattr(MADE, name))
         for name in ("tokens", "positions", "merge", "back", "widen", "bias")
     )
     heads = [tuple(np.array(part) for part in head) for head in MADE.heads]
-    result = tiny_worked_out(words, places, heads, merge, np.column_stack([widen, bias]), back)
+    result = tiny_worked_out(words, positions, heads, merge, np.column_stack([widen, bias]), back)
     for name, values in tiny_story().items():
         if name in result:
             assert_allclose(result[name], values, atol=1e-12, err_msg=name)
