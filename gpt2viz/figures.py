@@ -11,7 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from gpt2viz.labels import pluralize
-from gpt2viz.pictures import svg
+from gpt2viz.pictures import sheet, svg
 from gpt2viz.pictures.every_head import Thumbnails
 from gpt2viz.pictures.explanation import pair_table, reason_map
 from gpt2viz.pictures.from_trace import mask_of, stage_panel, stage_picture
@@ -129,7 +129,7 @@ def _every_head(trace: Trace) -> Thumbnails:
 
 
 def _png_base64(trace: Trace) -> str:
-    return base64.b64encode(svg.png(pixels(trace))).decode()
+    return base64.b64encode(sheet.png(pixels(trace))).decode()
 
 
 def pixels(trace: Trace) -> NDArray[np.uint8]:

@@ -9,7 +9,8 @@ from gpt2viz.labels import shorten
 from gpt2viz.pictures.palette import Palette
 from gpt2viz.pictures.panel import Panel
 from gpt2viz.pictures.picture import NUMBERS_FIT_LARGE, Heatmaps
-from gpt2viz.pictures.svg import Sheet, draw_on, wrap
+from gpt2viz.pictures.sheet import Sheet, wrap
+from gpt2viz.pictures.svg import draw_on
 
 #: The size of the whole card in pixels, in a slide's proportions.
 WIDTH, HEIGHT = 1600, 900

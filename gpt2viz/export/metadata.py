@@ -7,7 +7,7 @@ import struct
 from collections.abc import Mapping
 
 from gpt2viz.export.about import About
-from gpt2viz.pictures.svg import escape_xml, png_chunk
+from gpt2viz.pictures.sheet import escape_xml, png_chunk
 
 _SIGNATURE = b"\x89PNG\r\n\x1a\n"
 _METRE = 39.3701  # inches

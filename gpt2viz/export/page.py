@@ -27,7 +27,8 @@ from gpt2viz.pictures.lines import Lines
 from gpt2viz.pictures.palette import LIGHT
 from gpt2viz.pictures.picture import Heatmaps, Lens, Picture
 from gpt2viz.pictures.plotly.chart import chart
-from gpt2viz.pictures.svg import FAMILY, draw
+from gpt2viz.pictures.sheet import FAMILY
+from gpt2viz.pictures.svg import draw
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go

@@ -23,6 +23,7 @@ from gpt2viz.extras import require
 from gpt2viz.pictures import svg
 from gpt2viz.pictures.palette import LIGHT
 from gpt2viz.pictures.picture import Lens, Picture
+from gpt2viz.pictures.sheet import FONT_SIZE, LINE, MIN_FONT_SIZE, Sheet, caption_lines
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -102,7 +103,7 @@ _PAGE = b"""#set document(date: none)
 #image(bytes(sys.inputs.svg), format: "svg")"""
 
 
-def _print(sheet: svg.Sheet, kind: PictureKind) -> bytes:
+def _print(sheet: Sheet, kind: PictureKind) -> bytes:
     """Print a sheet as a PDF with its fonts embedded, or as a PNG."""
     import typst
 
@@ -129,7 +130,7 @@ def sheet_of(
     about: About | None = None,
     width: int | None = None,
     height: int | None = None,
-) -> svg.Sheet | None:
+) -> Sheet | None:
     """A picture as SVG on white paper; None for curves, bars and figures of other programs."""
     picture = our_picture(figure)
     if not isinstance(picture, svg.Drawable):
@@ -143,7 +144,7 @@ def sheet_of(
 
 def _draw_sheet(
     figure: Picture | go.Figure, about: About | None, width: int | None, height: int | None
-) -> svg.Sheet:
+) -> Sheet:
     """Draw any picture on white paper, with its caption: see ``figure_bytes``."""
     if sheet := sheet_of(figure, about, width, height):
         return sheet
@@ -153,15 +154,15 @@ def _draw_sheet(
     if wide < _NARROWEST:
         least = _NARROWEST / PLOTLY_DPI * 2.54
         raise ExportError(f"Curves and bars need a picture at least {least:.1f} cm wide.")
-    sheet = svg.Sheet(wide, LIGHT, min(1.0, max(wide / own, svg.MIN_FONT_SIZE / svg.FONT_SIZE)))
-    size = sheet.size(svg.FONT_SIZE)
+    sheet = Sheet(wide, LIGHT, min(1.0, max(wide / own, MIN_FONT_SIZE / FONT_SIZE)))
+    size = sheet.size(FONT_SIZE)
     caption = about.caption if about else ()
-    under = svg.LINE * size * (2 + len(svg.caption_lines(caption, wide, size)))
+    under = LINE * size * (2 + len(caption_lines(caption, wide, size)))
     room = None if height is None else (height - under) / sheet.ratio
     parts = _charts(picture, round(wide / sheet.ratio), room) if picture else None
     for part, tall in parts or [_foreign(figure, round(wide / sheet.ratio), room)]:
         sheet.insert(part, tall)
-    sheet.end(caption, height, svg.LINE * size)
+    sheet.end(caption, height, LINE * size)
     return sheet
 
 

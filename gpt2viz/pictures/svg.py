@@ -11,14 +11,8 @@ The visual language is the same in every picture:
 
 from __future__ import annotations
 
-import base64
-import re
-import struct
-import unicodedata
-import zlib
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from html import escape
 from math import ceil
 from typing import NamedTuple
 
@@ -34,21 +28,27 @@ from gpt2viz.pictures.lines import Lines
 from gpt2viz.pictures.palette import DASHES, LIGHT, ColorScale, Palette, chessboard, ink, mix, rgb
 from gpt2viz.pictures.panel import Axis, Panel
 from gpt2viz.pictures.picture import NUMBERS_FIT_LARGE, Heatmaps
+from gpt2viz.pictures.sheet import (
+    FONT_SIZE,
+    LINE,
+    MARGIN,
+    MIN_FONT_SIZE,
+    Sheet,
+    caption_lines,
+    escape_xml,
+    text_width,
+    wrap,
+)
 
 #: The kinds of picture that are drawn here.
 Drawable = Heatmaps | HeadMaps | Thumbnails | Lines | Still
 
-FAMILY = "Arial, Helvetica, Liberation Sans, DejaVu Sans, sans-serif"
 #: Pixels: a picture's width unless it says its own, seven and a half inches, the width of a page's
-#: text; the letters of names; and the smallest letters, 6 points.
-WIDTH, FONT_SIZE, MIN_FONT_SIZE = 720, 11, 8
-#: The height of a line, as a multiple of the letters'.
-LINE = 1.3
-#: Pixels: the margin at the edges, the gap between pictures, the smallest width of a matrix, the
-#: width of a colour bar and its length, and the largest thumbnail.
-_MARGIN, _GAP, _MIN_WIDTH, _BAR_WIDTH, _BAR_LENGTH, _MAX_THUMBNAIL = 8, 14, 60, 10, 200, 160
-#: Image pixels for each pixel of the page: about 300 to the inch.
-_PIXEL_RATIO = 3
+#: text.
+WIDTH = 720
+#: Pixels: the gap between pictures, the smallest width of a matrix, the width of a colour bar and
+#: its length, and the largest thumbnail.
+_GAP, _MIN_WIDTH, _BAR_WIDTH, _BAR_LENGTH, _MAX_THUMBNAIL = 14, 60, 10, 200, 160
 #: The widest line between tokens, in pixels.
 WIDEST = 9.0
 _DASHED = {
@@ -59,8 +59,6 @@ _DASHED = {
     "longdash": "15 15",
     "longdashdot": "15 3 3 3",
 }
-#: Characters that XML can't hold.
-_UNWRITABLE = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 def draw(
@@ -88,7 +86,7 @@ def draw(
     room = None if height is None else height - under
     draw_on(sheet, picture, room or (tall if width is None else None))
     sheet.height = max(room or 0, sheet.height) + 4 * bool(caption)
-    sheet.end(caption, height, _MARGIN)
+    sheet.end(caption, height, MARGIN)
     return sheet
 
 
@@ -105,148 +103,6 @@ def draw_on(sheet: Sheet, picture: Drawable, most: float | None = None) -> None:
         _token_lines(sheet, picture)
     else:
         _still(sheet, picture)
-
-
-def caption_lines(paragraphs: Iterable[str], width: float, size: float) -> list[str]:
-    """Wrap paragraphs into the lines of a caption."""
-    return [line for text in paragraphs for line in wrap(text, width - 2 * _MARGIN, size)]
-
-
-class Sheet:
-    """Marks on a page ``width`` pixels wide, whose letters are ``ratio`` times the usual size."""
-
-    def __init__(self, width: float, colors: Palette, ratio: float = 1) -> None:
-        self.width, self.height, self.colors, self.ratio = width, 0.0, colors, ratio
-        self.parts: list[str] = []
-
-    def size(self, letters: float) -> float:
-        """The size here of letters that are usually ``letters`` tall."""
-        return max(MIN_FONT_SIZE, letters * self.ratio)
-
-    def text(
-        self,
-        x: float,
-        y: float,
-        text: str,
-        size: float,
-        anchor: str = "start",
-        *,
-        turned: bool = False,
-        fill: str = "",
-        bold: bool = False,
-    ) -> None:
-        """Draw a line of text, anchored at a point of its baseline: start, middle or end."""
-        turn = f' transform="rotate(-90 {_n(x)} {_n(y)})"' if turned else ""
-        weight = ' font-weight="bold"' if bold else ""
-        self.parts.append(
-            f'<text x="{_n(x)}" y="{_n(y)}" font-size="{_n(size)}" text-anchor="{anchor}" '
-            f'fill="{fill or self.colors.ink}"{weight}{turn}>{escape_xml(text)}</text>'
-        )
-
-    def words(self, x: float, y: float, words: Sequence[tuple[str, bool]], size: float) -> None:
-        """Draw a line of words, some of them marked."""
-        mark = f'<tspan font-weight="bold" fill="{self.colors.second}">{{}}</tspan>'
-        line = " ".join(mark.format(escape_xml(w)) if on else escape_xml(w) for w, on in words)
-        self.parts.append(
-            f'<text x="{_n(x)}" y="{_n(y)}" font-size="{_n(size)}" fill="{self.colors.ink}">'
-            f"{line}</text>"
-        )
-
-    def rect(
-        self,
-        x: float,
-        y: float,
-        wide: float,
-        tall: float,
-        *,
-        fill: str = "none",
-        line: str = "none",
-        width: float = 1,
-    ) -> None:
-        """Draw a rectangle, filled or as a frame."""
-        self.parts.append(
-            f'<rect x="{_n(x)}" y="{_n(y)}" width="{_n(wide)}" height="{_n(tall)}" '
-            f'fill="{fill}" stroke="{line}" stroke-width="{_n(width)}"/>'
-        )
-
-    def line(
-        self, *points: tuple[float, float], color: str, width: float = 1, dash: str = ""
-    ) -> None:
-        """Draw a line through some points."""
-        path = " ".join(f"{_n(x)},{_n(y)}" for x, y in points)
-        dashed = f' stroke-dasharray="{dash}"' if dash else ""
-        self.parts.append(
-            f'<polyline points="{path}" fill="none" stroke="{color}" '
-            f'stroke-width="{_n(width)}"{dashed}/>'
-        )
-
-    def image(self, x: float, y: float, wide: float, tall: float, cells: NDArray[np.uint8]) -> None:
-        """Draw cells in colours (rows, columns, 3), each as a block of one colour."""
-        fine = cells
-        for axis, pixels in enumerate((tall, wide)):  # so that smoothing blurs a pixel, not a cell
-            fine = fine.repeat(ceil(_PIXEL_RATIO * pixels / cells.shape[axis]), axis=axis)
-        self.parts.append(
-            f'<image x="{_n(x)}" y="{_n(y)}" width="{_n(wide)}" height="{_n(tall)}" '
-            'preserveAspectRatio="none" style="image-rendering:pixelated" '
-            f'href="data:image/png;base64,{base64.b64encode(png(fine)).decode()}"/>'
-        )
-
-    def insert(self, drawing: str, height: float) -> None:
-        """Append another SVG, ``height`` pixels tall, scaled by the ``ratio``."""
-        turn = f"translate(0 {_n(self.height)}) scale({_n(self.ratio)})"
-        self.parts.append(f'<g transform="{turn}">{drawing}</g>')
-        self.height += height * self.ratio
-
-    def end(self, caption: Iterable[str], height: int | None, under: float) -> None:
-        """Write a caption, and end the sheet ``under`` pixels below it, or at a ``height``.
-
-        Raises ``ExportError`` where that is too small for all of it.
-        """
-        size = self.size(FONT_SIZE)
-        for line in caption_lines(caption, self.width, size):
-            self.height += LINE * size
-            self.text(_MARGIN, self.height, line, size)
-        least = ceil(self.height + under)
-        if height is not None and height < self.height:
-            raise ExportError(f"This picture is at least {least} pixels tall, not {height}.")
-        self.height = least if height is None else height
-
-    def svg(self, *heads: str) -> str:
-        """The file's text, with the elements ``heads`` first."""
-        size = f'width="{_n(self.width)}" height="{_n(self.height)}"'
-        return (
-            f'<svg xmlns="http://www.w3.org/2000/svg" {size} viewBox="0 0 {_n(self.width)} '
-            f'{_n(self.height)}" font-family="{FAMILY}" style="white-space:pre">'
-            f'{"".join(heads)}<rect width="100%" height="100%" fill="{self.colors.unit[0][1]}"/>\n'
-            + "\n".join(self.parts)
-            + "\n</svg>\n"
-        )
-
-
-def png(pixels: NDArray[np.uint8]) -> bytes:
-    """An image (height, width, 3) as a PNG file."""
-    height, width, _ = pixels.shape
-    rows = np.pad(pixels.reshape(height, -1), ((0, 0), (1, 0)))  # each begins with its filter, none
-    parts = {
-        b"IHDR": struct.pack(">2I5B", width, height, 8, 2, 0, 0, 0),
-        b"IDAT": zlib.compress(rows.tobytes(), 9),
-        b"IEND": b"",
-    }
-    return b"\x89PNG\r\n\x1a\n" + b"".join(png_chunk(*part) for part in parts.items())
-
-
-def png_chunk(kind: bytes, body: bytes) -> bytes:
-    """A part of a PNG file."""
-    return struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
-
-
-def escape_xml(text: str) -> str:
-    """Escape plain text for XML; a character that XML can't hold becomes U+FFFD."""
-    return escape(_UNWRITABLE.sub("\ufffd", text))
-
-
-def _n(number: float) -> str:
-    return f"{number:.2f}".rstrip("0").rstrip(".")
 
 
 def paint(
@@ -291,14 +147,14 @@ def _heatmaps(sheet: Sheet, picture: Heatmaps, most: float | None) -> None:
     size, over = sheet.size(FONT_SIZE), sheet.size(13)
     lead = [_lead(picture, n, size) for n in range(n_columns)]
     bar = _bar_width(picture, (low, high), size) if picture.bar else _GAP
-    room = sheet.width - sum(lead) - (n_columns - 1) * _GAP - bar - _MARGIN
+    room = sheet.width - sum(lead) - (n_columns - 1) * _GAP - bar - MARGIN
     least = _MIN_WIDTH if n_columns == 1 else 12 * n_columns
     _check_room(sheet, room, least, "Names and colour bar")
     each = widest = room / n_columns
     beside = 2 * min(lead[0], bar) if n_columns == 1 else _GAP / 2
     rows = [range(n, min(n + n_columns, len(panels))) for n in range(0, len(panels), n_columns)]
     legend = _off_scale(picture, colors) if picture.legend else {}
-    top = _MARGIN + LINE * size * bool(legend)
+    top = MARGIN + LINE * size * bool(legend)
     gap = 2 * _GAP if len(rows) > 1 else 0
     tallest = sum(max(_ratio(panels[n]) for n in row) for row in rows)
     before = 0.0
@@ -315,7 +171,7 @@ def _heatmaps(sheet: Sheet, picture: Heatmaps, most: float | None) -> None:
     _legend(sheet, legend, size)
     for row, down_above, down_below in zip(rows, tops, bottoms, strict=True):
         tall = {n: _tall(picture, panels[n], each, most, fixed, len(rows), size) for n in row}
-        x, y = _MARGIN + 0.0, sheet.height + down_above
+        x, y = MARGIN + 0.0, sheet.height + down_above
         for column, n in enumerate(row):
             x += lead[column]
             box = _Box(x, y, each, tall[n])
@@ -533,14 +389,14 @@ def _off_scale(picture: Heatmaps, colors: Palette) -> dict[str, tuple[str, str]]
 
 def _legend(sheet: Sheet, legend: dict[str, tuple[str, str]], size: float) -> None:
     """Draw the legend of the colours that aren't on the scale, from the right."""
-    x = sheet.width - _MARGIN
+    x = sheet.width - MARGIN
     for name, (color, other) in reversed(legend.items()):
         x -= text_width(name, size)
-        sheet.text(x, _MARGIN + size, name, size)
+        sheet.text(x, MARGIN + size, name, size)
         x -= size + 5
-        sheet.rect(x, _MARGIN + size * 0.1, size, size, fill=color)
+        sheet.rect(x, MARGIN + size * 0.1, size, size, fill=color)
         for at in (0, size / 2):  # a chessboard, as in the cells
-            sheet.rect(x + at, _MARGIN + size * 0.6 - at, size / 2, size / 2, fill=other)
+            sheet.rect(x + at, MARGIN + size * 0.6 - at, size / 2, size / 2, fill=other)
         x -= _GAP
 
 
@@ -548,19 +404,19 @@ def _thumbnails(sheet: Sheet, picture: Thumbnails, most: float) -> None:
     """Draw every head of every layer, at most ``most`` pixels large, with arrows between them."""
     colors, size = sheet.colors, sheet.size(FONT_SIZE)
     n_layer, n_head, side = picture.tiles.shape[:3]
-    left = _MARGIN + LINE * size + 4 + text_width(str(n_layer - 1), size) + 6
+    left = MARGIN + LINE * size + 4 + text_width(str(n_layer - 1), size) + 6
     from_input = any(arrow.start is None for arrow in picture.arrows)
-    top = _MARGIN + 2 * LINE * size + 6 + 30 * from_input
-    room = sheet.width - left - _MARGIN
+    top = MARGIN + 2 * LINE * size + 6 + 30 * from_input
+    room = sheet.width - left - MARGIN
     _check_room(sheet, room, 4 * n_head, "Names and heads")
     step = min(most, room / n_head)
-    sheet.width = left + n_head * step + _MARGIN
+    sheet.width = left + n_head * step + MARGIN
     tile = step - max(2, min(8, step / 9))
     for n in range(n_head):
         sheet.text(left + n * step + tile / 2, top - 30 * from_input - 6, str(n), size, "middle")
     middle = left + (n_head * step) / 2
-    sheet.text(middle, _MARGIN + size, "head", size, "middle")
-    sheet.text(_MARGIN + size, top + n_layer * step / 2, "layer", size, "middle", turned=True)
+    sheet.text(middle, MARGIN + size, "head", size, "middle")
+    sheet.text(MARGIN + size, top + n_layer * step / 2, "layer", size, "middle", turned=True)
     row = None if picture.row is None else picture.axes[0].row_at(picture.row)
     for n, panel in enumerate(picture.matrices):
         layer, head = divmod(n, n_head)
@@ -607,21 +463,21 @@ def _token_lines(sheet: Sheet, picture: Lines) -> None:
     )
     step = max(LINE * size, min(26, 2000 / longest))
     names = picture.rows.plain_names(), picture.columns.plain_names()
-    left, right = (max(text_width(name, size) for name in side) + 10 + _MARGIN for side in names)
-    x0, x1, top = left, sheet.width - right, _MARGIN + 5 * LINE * size
+    left, right = (max(text_width(name, size) for name in side) + 10 + MARGIN for side in names)
+    x0, x1, top = left, sheet.width - right, MARGIN + 5 * LINE * size
     _check_room(sheet, x1 - x0, _MIN_WIDTH, "Names and lines")
     shades = colors.cases(n_sources)
-    x = _MARGIN + 0.0
+    x = MARGIN + 0.0
     for source, color, dash in zip(picture.sources, shades, DASHES, strict=False):
         sheet.line(
-            (x, _MARGIN + size), (x + 24, _MARGIN + size), color=color, width=4, dash=_DASHED[dash]
+            (x, MARGIN + size), (x + 24, MARGIN + size), color=color, width=4, dash=_DASHED[dash]
         )
-        sheet.text(x + 30, _MARGIN + size * 1.35, source.name, size)
+        sheet.text(x + 30, MARGIN + size * 1.35, source.name, size)
         x += 30 + text_width(source.name, size) + _GAP
     scale = f"lines from {picture.at_rest:.2g} up"
     sheet.text((x0 + x1) / 2, top - 2 * size, scale, size, "middle")
-    sheet.text(_MARGIN, top - 2 * size, picture.ends[0], size)
-    sheet.text(sheet.width - _MARGIN, top - 2 * size, picture.ends[1], size, "end")
+    sheet.text(MARGIN, top - 2 * size, picture.ends[0], size)
+    sheet.text(sheet.width - MARGIN, top - 2 * size, picture.ends[1], size, "end")
     for source, color, dash in zip(picture.sources, shades, DASHES, strict=False):
         drawn = np.flatnonzero(source.weights >= picture.at_rest)
         sheet.parts.append(f'<g opacity="0.75" data-name="{escape_xml(source.name)}">')
@@ -640,14 +496,14 @@ def _token_lines(sheet: Sheet, picture: Lines) -> None:
 def _still(sheet: Sheet, picture: Still) -> None:
     """Draw one frame of a moving picture: its blocks and words, with the caption above them."""
     size, line = sheet.size(FONT_SIZE), max(20.0, 26 * sheet.ratio)
-    room = sheet.width - 2 * _MARGIN
+    room = sheet.width - 2 * MARGIN
     _check_room(sheet, room, _MIN_WIDTH, "Words and blocks")
     lines = wrap(picture.frame.caption, room, size)
     for n, text in enumerate(lines):
-        sheet.text(_MARGIN, _MARGIN + size + n * LINE * size, text, size)
-    top = _MARGIN + LINE * size * len(lines) + _GAP
+        sheet.text(MARGIN, MARGIN + size + n * LINE * size, text, size)
+    top = MARGIN + LINE * size * len(lines) + _GAP
     for mark in picture.frame.marks:
-        x, y = _MARGIN + mark.x * room, top + mark.y * line
+        x, y = MARGIN + mark.x * room, top + mark.y * line
         wide, tall, fill = mark.wide * room, mark.tall * line, mark.fill(sheet.colors)
         if fill:
             sheet.rect(x, y, wide, tall, fill=fill, line=sheet.colors.unit[0][1])
@@ -656,36 +512,3 @@ def _still(sheet: Sheet, picture: Still) -> None:
             shade = ink(fill) if fill else ""
             sheet.text(at, y + tall / 2 + size * 0.35, mark.text, size, anchor, fill=shade)
     sheet.height = top + picture.lines * line
-
-
-def wrap(text: str, room: float, size: float) -> list[str]:
-    """Wrap a text into lines of ``room`` pixels, for letters of ``size``; at spaces if possible.
-
-    Without room, each letter has a line.
-    """
-    lines: list[str] = []
-    line = ""
-    for word in re.split(r"(?<=[ \n\t])", text):
-        while text_width(line + word.rstrip(), size) > max(room, 0):
-            if not line:  # one word, such as a text without spaces, is wider than a line
-                fits = next(
-                    (n for n in range(len(word), 1, -1) if text_width(word[:n], size) <= room), 1
-                )
-                line, word = word[:fits], word[fits:]
-            lines, line = [*lines, line.rstrip()], ""
-        line += word
-    return [*lines, line] if line else lines
-
-
-def text_width(text: str, size: float) -> float:
-    """The largest width of a text in pixels: that in DejaVu Sans, wider than the other fonts."""
-    return size * sum(map(_letter, text))
-
-
-def _letter(char: str) -> float:
-    """A letter's width as a share of its size."""
-    if unicodedata.east_asian_width(char) in "WF" or char in "mwMW@%…":
-        return 1.0
-    if char in " \u00a0ijlftrI.,:;·'|!()[]-":
-        return 0.41
-    return 0.78 if char.isupper() else 0.64

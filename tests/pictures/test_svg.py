@@ -21,6 +21,7 @@ from gpt2viz.pictures.lines import Lines
 from gpt2viz.pictures.palette import DARK, LIGHT, Palette
 from gpt2viz.pictures.panel import Axis, Panel
 from gpt2viz.pictures.picture import Heatmaps
+from gpt2viz.pictures.sheet import MIN_FONT_SIZE, Sheet, text_width
 from tests.pictures.samples import one_of_every_kind
 from tests.pictures.test_figures import INF, NAN, panel
 
@@ -28,7 +29,7 @@ SVG = "{http://www.w3.org/2000/svg}"
 PICTURES = {kind: one for kind, one in one_of_every_kind().items() if isinstance(one, svg.Drawable)}
 
 
-def parse(sheet: svg.Sheet) -> ElementTree.Element:
+def parse(sheet: Sheet) -> ElementTree.Element:
     return ElementTree.fromstring(sheet.svg())  # noqa: S314 (our own file)
 
 
@@ -93,7 +94,7 @@ def test_every_weight_is_painted_in_its_place() -> None:
 def box(text: ElementTree.Element) -> tuple[float, float, float, float]:
     """The left, right, upper and lower end of a text; letters are narrower than ``text_width``."""
     x, y, size = (float(text.attrib[name]) for name in ("x", "y", "font-size"))
-    room = 0.8 * svg.text_width("".join(text.itertext()), size)
+    room = 0.8 * text_width("".join(text.itertext()), size)
     before = {"start": 0.0, "middle": 0.5, "end": 1.0}[text.get("text-anchor", "start")]
     if "transform" in text.attrib:
         return x - 0.7 * size, x + 0.2 * size, y - (1 - before) * room, y + before * room
@@ -126,7 +127,7 @@ def test_all_of_it_stands_on_the_sheet_and_apart(kind: str, width: int | None) -
     )
     written = [(text, *box(text)) for text in root.iter(f"{SVG}text") if "".join(text.itertext())]
     for text, left, right, top, bottom in written:
-        assert float(text.attrib["font-size"]) >= svg.MIN_FONT_SIZE
+        assert float(text.attrib["font-size"]) >= MIN_FONT_SIZE
         assert 0 <= left <= right <= sheet.width, "".join(text.itertext())
         assert 0 <= top <= bottom <= sheet.height, "".join(text.itertext())
     for (text, *here), (other, *there) in combinations(written, 2):

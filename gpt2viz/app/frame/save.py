@@ -27,7 +27,8 @@ from gpt2viz.pictures.palette import LIGHT, Palette
 from gpt2viz.pictures.panel import Panel
 from gpt2viz.pictures.picture import Lens, Picture
 from gpt2viz.pictures.plotly.chart import chart
-from gpt2viz.pictures.svg import Drawable, Sheet
+from gpt2viz.pictures.sheet import FONT_SIZE, Sheet, wrap
+from gpt2viz.pictures.svg import Drawable
 from gpt2viz.run.session import LARGEST, Session, read_session
 
 #: What a button says that isn't its kind of file in capitals.
@@ -90,7 +91,7 @@ def _parts(picture: Picture, source: About) -> tuple[list[Sheet | dict[str, Any]
     """Return a picture for print in parts, and the caption's lines if they aren't in it."""
     if sheet := export.sheet_of(picture, source):
         return [sheet], []
-    lines = [line for part in source.caption for line in svg.wrap(part, svg.WIDTH, svg.FONT_SIZE)]
+    lines = [line for part in source.caption for line in wrap(part, svg.WIDTH, FONT_SIZE)]
     matrix = [svg.draw(picture.tokens)] if isinstance(picture, Lens) else []
     return [*matrix, chart(picture, LIGHT)], lines
 
