@@ -472,7 +472,7 @@ def _summary(case: Reason, labels: Sequence[str]) -> str:
         copiers = case.copiers
         copied = {f"by_{side}": part for side, part in copiers.items()}
         by = sentence(_COPIED[tuple(copiers)], **ends, **copied) if copiers else ""
-        back = _token_distance(row.query - case.key)
+        back = token_distance(row.query - case.key)
         return sentence(case.rule[0].because, **ends, back=back, by=by)
     if not case.pairs:
         return sentence("why.alike", **ends)
@@ -487,7 +487,7 @@ def _summary(case: Reason, labels: Sequence[str]) -> str:
     return sentence(name, **ends, of_query=of_query, of_key=of_key)
 
 
-def _token_distance(back: int) -> str:
+def token_distance(back: int) -> str:
     """The distance of a token before a position, in words."""
     if back == 0:
         return "the token itself"

@@ -431,6 +431,8 @@ def test_a_model_without_the_circuit_is_not_said_to_have_it(
     monkeypatch.setenv(settings.MODELS_VARIABLE, str(tmp_path / "other"))
     st.cache_resource.clear()
     at = open_page("textbook", chapter="why", text="ab ab", model="other")
+    free = prose(open_page("textbook", chapter="why", text="aab", model="other", causal="false"))
+    assert "at 1 a, it looked hardest at 2 b, **one token ahead**" in free
     st.cache_resource.clear()
     words = prose(at)
     assert "No single reason stands out" in words

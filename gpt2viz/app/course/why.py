@@ -10,7 +10,7 @@ import numpy as np
 from gpt2viz import Edit, Reason, explain_row, reason
 from gpt2viz.analysis.cell import Step
 from gpt2viz.analysis.explanation import Part, Side
-from gpt2viz.analysis.reasons import part_label
+from gpt2viz.analysis.reasons import part_label, token_distance
 from gpt2viz.analysis.scores import induction
 from gpt2viz.app import address, output, pages, parameters, run_cache
 from gpt2viz.app.course.parts import Book, link
@@ -170,13 +170,12 @@ def earlier_cell(book: Book, text: str) -> None:
     side: Side = "key" if before.query == look.key else "query"
     part = Part("head", before.layer, before.head)
     weight = view.trace.weights_of_queries(before.layer, slice(before.query, before.query + 1))
-    back = before.query - before.key
     book.write(
         text,
         writer=part_label(part, side),
         asks=f"{before.query} {literal(view.labels[before.query])}",
         answers=f"{before.key} {literal(view.labels[before.key])}",
-        back=f"{pluralize(back, 'tokens')} back" if back else "the token there",
+        back=token_distance(before.query - before.key),
         weight_before=f"{weight[before.head, 0, before.key]:.2f}",
     )
     _weights(view, before, "why_read")
