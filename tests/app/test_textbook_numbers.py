@@ -161,10 +161,10 @@ def test_objects_look_for_actions_by_the_named_tables_alone() -> None:
 
 
 def test_the_mask_leaves_the_crane_alone() -> None:
-    at = visit("crane", crane_mask="true")
+    at = visit("crane", crane_mask="true", crane_v_bird="3,-2,0.9,0.1,0.8,0.2")
     assert_allclose(heatmaps(at, "crane_weights")["weights of crane"][0], [1, 0, 0], atol=1e-7)
-    follows(formula(at, r"\text{new vector} = \text{weights}\cdot V "), BIRD[1][0])
-    assert "The crane stands first, so it sees only itself" in text_of(at)
+    follows(formula(at, r"\text{new vector} = \text{weights}\cdot V "), [3, -2])
+    assert "it sees only itself: its own value is the new vector." in text_of(at)
 
 
 def test_edited_values_are_handed_over() -> None:
@@ -292,9 +292,9 @@ def test_the_merges_of_the_followed_word_end_in_its_tokens() -> None:
     for one, frame in zip(pieces[1:], data["frames"][1:], strict=True):
         left, right = re.split(r" \+ |: ", frame["caption"])[:2]
         assert left + right in one
-    assert f"**{len(tokenizer.merges):,}** merges and **{tokenizer.n_vocab:,}** tokens" in text_of(
-        at
-    )
+    words, n_merges = text_of(at), len(tokenizer.merges)
+    assert f"**{n_merges:,}** merges and **{tokenizer.n_vocab:,}** tokens" in words
+    assert "Type one of your own" in text_of(visit("bpe", text="", bos="true"))
 
 
 def test_orders_with_and_without_places_and_mask() -> None:
@@ -404,10 +404,9 @@ def test_the_express_lane_is_drawn_in_powers_of_ten(depth: int) -> None:
     curves = {line.name: line.y for line in at.session_state["_shown"].pictures[name].curves}
     for name in LANES:
         assert_allclose(10 ** np.array(curves[name]), lane_gradients(depth, name), rtol=1e-4)
-    sizes = lane_gradients(depth, "f(x)")
     for words, name in (("before each part", "x + f(norm(x))"), ("at first", "x + f(x) / √L")):
         assert f"{words}, {lane_gradients(depth, name)[0]:.3g} times arrives" in text_of(at)
-    digits, exponent = f"{sizes[0]:.1e}".split("e")
+    digits, exponent = f"{lane_gradients(depth, 'f(x)')[0]:.1e}".split("e")
     raised = "⁻" + "".join("⁰¹²³⁴⁵⁶⁷⁸⁹"[int(n)] for n in str(-int(exponent)))
     assert f"Without the residual, **{digits} · 10{raised}** times" in text_of(at)
 

@@ -17,7 +17,7 @@ from gpt2viz.app.course.tables import table
 from gpt2viz.app.course.written import equals, latex
 from gpt2viz.app.literal import literal
 from gpt2viz.app.parameters import Text
-from gpt2viz.errors import GPT2VizError
+from gpt2viz.errors import GPT2VizError, TextError
 from gpt2viz.labels import label, pluralize, shorten
 from gpt2viz.pictures import frames
 from gpt2viz.pictures.picture import Points
@@ -51,7 +51,7 @@ def rows(book: Book, text: str) -> dict[str, Check]:
     same = repeated is not None and np.array_equal(rows[repeated], rows[ids.index(ids[repeated])])
     own = address.get(parameters.TEXT) != parameters.TEXT.default
     plain = {label.strip("· ").casefold() for label in labels}
-    return {"tokens_twice": Check(same and own, _TWO_FORMS if len(plain) < T else "")}
+    return {"tokens_twice": Check(same and own, _TWO_FORMS if len(plain) < T and not same else "")}
 
 
 def sums(book: Book, text: str) -> dict[str, Any]:
@@ -238,7 +238,8 @@ def merge_steps(book: Book) -> dict[str, Any]:
     view, tokenizer = book.view, book.view.model.tokenizer
     ids = view.trace.token_ids
     try:
-        words = merges.follow(tokenizer, tokenizer.text_of(ids))
+        if not (words := merges.follow(tokenizer, tokenizer.text_of(ids))):
+            raise TextError("There is no word here. Type one of your own.")
     except GPT2VizError as error:
         prose.markdown(literal(str(error)))
         return {"followed": False, "bpe_long": Check()}
