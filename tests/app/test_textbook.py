@@ -28,13 +28,14 @@ from gpt2viz import textbook
 from gpt2viz.app import course, output, source_code
 from gpt2viz.app.course import parts, questions, sheets
 from gpt2viz.app.course.contents import APPENDIX, CHAPTERS
+from gpt2viz.app.parameters import MODE
 from gpt2viz.run import tracer
 from gpt2viz.run.provenance import MARK
 from gpt2viz.textbook import examples, mistakes, residual, sizes
 from gpt2viz.textbook.claims import TEXTS
 from gpt2viz.textbook.examples import EXAMPLES, claims
 from gpt2viz.textbook.tensors import rows
-from tests.app.chapters import answered, asked_in, chapter, text_of
+from tests.app.chapters import answered, asked_in, chapter, links, text_of
 from tests.app.pages import ROOT, chart, open_page, plain
 from tests.app.test_pictures import check_page
 from tests.bundled import bundled_model
@@ -171,6 +172,8 @@ def test_every_chapter_opens_with_its_examples_and_unanswered_questions(
             assert words(at) <= WORDS_IN_FIVE_MINUTES
             assert answered(at) == []
             assert not at.warning
+            for page, parameter in MODE.items():  # a link says in which mode, but the menu's
+                assert all(parameter.name in link for link in links(at, page.name)[1:])
 
 
 def codes(thing: Any) -> set[CodeType]:

@@ -210,8 +210,7 @@ def test_tables_of_zeros_are_told_too() -> None:
     assert f"After “fish”, {everything} each get **20.0%**" in prose(at)
     at = open_page("textbook", chapter="crane", **zeros)
     assert "“A”, “crane”, “ate” and “fish” fit best." in prose(at)
-    (back,) = (button for button in at.button if button.key == "tiny_reset")
-    back.click().run()
+    at.button(key="tiny_reset").click().run()
     assert not set(EDITED) & set(at.query_params)
     assert "“crane” fits best: it is a thing, and not an action." in prose(at)
 
@@ -319,19 +318,15 @@ def test_the_real_steps_are_those_of_the_model(text: str, query: str) -> None:
 def test_what_is_told_of_a_real_number_is_that_of_the_model() -> None:
     result, chosen = oracle(CRANE, True), {"layer": "1", "head": "4", "query": "2"}
     hardest = result["weights"][1][4][2].argmax()
-    id = bundled_model().tokenizer.encode(CRANE)[2]
-    number = read(BUNDLED)[1]["wte.weight"][id, 0]
-    tables = read(BUNDLED).w["wte.weight"], read(BUNDLED).w["wpe.weight"]
     ids = bundled_model().tokenizer.encode(CRANE)
-    token, place = (
-        x / np.linalg.norm(x, axis=1)[:, None] for x in (tables[0][ids], tables[1][: len(ids)])
-    )
+    rows, places = read(BUNDLED).w["wte.weight"][ids], read(BUNDLED).w["wpe.weight"][: len(ids)]
+    token, place = (x / np.linalg.norm(x, axis=1)[:, None] for x in (rows, places))
     for name, expected in {
         "order": f"the cosine is {abs(token @ place.T).mean():.2f} on average",
         "crane": f"is the score, **{result['scores'][1][4][2, hardest]:.3f}**",
         "heads": f"those of head 4 begin with {result['head_output'][1][4, 2, 0]:.3f}.",
-        "tokens": f"has the id **{id:,}**. So its vector is row {id:,} of the table, which begins "
-        f"with {number:.3f}.",
+        "tokens": f"has the id **{ids[2]:,}**. So its vector is row {ids[2]:,} of the table, which "
+        f"begins with {rows[2, 0]:.3f}.",
     }.items():
         at = open_page("textbook", chapter=name, **chosen)
         assert expected in prose(at).replace("−", "-"), name
@@ -390,7 +385,7 @@ JOHN = "When Mary and John went to the garden, John gave the flower to Mary"
 
 @pytest.mark.parametrize("text", [CRANE, JOHN])
 def test_why_is_told_by_numbers_of_the_look_that_is_named(text: str) -> None:
-    at = open_page("textbook", chapter="why", text=text)
+    at = open_page("textbook", chapter="why", text=text, see="weights", what_if="depends")
     read = f"{text} {text}" if text == CRANE else text  # nothing comes twice there
     ids = list(bundled_model().tokenizer.encode(read))
     made = reference(BUNDLED, ids, True)
@@ -408,7 +403,7 @@ def test_why_is_told_by_numbers_of_the_look_that_is_named(text: str) -> None:
     assert f"{len(parts) - 1} \\cdot {len(parts) - 1}" in " ".join(formulas(at))
     place = {"layer": str(layer), "head": str(head), "query": str(query), "key": str(key)}
     cell, opened = (requested for requested in links(at, "head") if "layer" in requested)
-    assert cell.items() >= ({"text": read} | place).items()
+    assert cell.items() >= ({"text": read, "see": "run"} | place).items()
     assert opened.items() >= place.items()
     other, other_head, asks, looked = map(int, re.split("[.:]", opened["why"]))
     result = re.search(r"it looked hardest at (\d+) \S+, \*\*.*?\*\* \(weight ([\d.]+)\)", words)
@@ -417,7 +412,7 @@ def test_why_is_told_by_numbers_of_the_look_that_is_named(text: str) -> None:
     assert (int(result[1]), result[2]) == (looked, f"{row[looked]:.2f}")
     assert row[looked] == row.max()
     (off,) = (requested for requested in links(at, "what_if") if "layer" in requested)
-    assert off["edits"] == f"off:{other}.{other_head}"
+    assert (off["what_if"], off["edits"]) == ("edits", f"off:{other}.{other_head}")
     without = gpt2viz.trace(bundled_model(), ids, edits=gpt2viz.parse_edits(off["edits"]))
     left = without.stage("weights", layer, head)[query, key]
     assert f"went from {weight:.2f} to **{left:.2f}**" in words
@@ -433,6 +428,8 @@ def test_a_model_without_the_circuit_is_not_said_to_have_it(
     at = open_page("textbook", chapter="why", text="ab ab", model="other")
     free = prose(open_page("textbook", chapter="why", text="aab", model="other", causal="false"))
     assert "at 1 a, it looked hardest at 2 b, **one token ahead**" in free
+    lost = open_page("textbook", chapter="next-word", text="ab ab", model="other")
+    assert links(lost, "textbook")[-1]["model"] == "stories"  # whose sentence it is
     st.cache_resource.clear()
     words = prose(at)
     assert "No single reason stands out" in words

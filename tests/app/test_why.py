@@ -64,7 +64,7 @@ def test_the_table_sums_to_the_runs_own_score(causal: bool) -> None:
 
 
 def test_it_says_the_reason_and_what_is_left_without_a_head() -> None:
-    shown = open_page("head", see="why", **COPYING)
+    shown = open_page("head", see="why", what_if="depends", **COPYING)
     assert not re.findall(r"sum \*\*[\d.]+\*\*, run", page_text(shown))  # no run is made unasked
     at = shown.toggle(key="without").set_value(True).run()
     text, before = page_text(at), back()
@@ -72,7 +72,7 @@ def test_it_says_the_reason_and_what_is_left_without_a_head() -> None:
     weights = re.findall(r"sum \*\*[\d.]+\*\*, run \*\*([\d.]+)\*\*", text)
     links = [link.proto for link in at.get("page_link") if link.proto.page == "what_if"]
     requests = [dict(parse_qsl(link.query_string)) for link in links]
-    edits = [gpt2viz.parse_edits(one["edits"])[0] for one in requests if "edits" in one]
+    edits = [gpt2viz.parse_edits(one["edits"])[0] for one in requests if one["what_if"] == "edits"]
     assert before in [(edit.layer, edit.head) for edit in edits]
     for edit, left in zip(edits, weights, strict=True):
 

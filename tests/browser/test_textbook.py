@@ -75,12 +75,12 @@ def no_number_is_lost(page: Page) -> None:
 
 
 def test_a_click_on_the_diagram_opens_the_page_of_the_tensor(walk: Visit) -> None:
-    page = walk("textbook", chapter="whole", layer=2)
+    page = walk("textbook", chapter="whole", layer=2, see="weights", predict="generate")
     walk_the_lines(page)
     page.get_by_role("button", name="attn.attend.weights").click()
-    page.wait_for_url("**/head*")
+    page.wait_for_url("**/head*layer=2*")
     settle(page)
-    assert "layer=2" in page.url
+    expect(page.get_by_role("radio", name="On this sentence")).to_be_checked()
     act(page, page.go_back)
     page.get_by_role("button", name=re.compile("^mlp.c_fc")).click()
     page.wait_for_url("**/shapes*filter=h.2.mlp.c_fc*")

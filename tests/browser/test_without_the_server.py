@@ -153,7 +153,7 @@ def maps_that_wait(page: Page) -> int:
 
 
 def test_links_lead_on_with_it_and_what_is_left_behind_is_freed(reader: FirstScreen) -> None:
-    page = reader.open(text=TEXT, edits="off:0.0")
+    page = reader.open(text=TEXT, edits="off:0.0", what_if="depends")
     assert maps_that_wait(page) == 1
     reader.head(1, 3)
     page.get_by_role("link", name="Head", exact=True).click()
@@ -167,7 +167,7 @@ def test_links_lead_on_with_it_and_what_is_left_behind_is_freed(reader: FirstScr
     reader.head(2, 5)
     page.get_by_role("link", name="Go on in What if").click()  # the menu's are completed otherwise
     page.wait_for_url("**/what_if?*")
-    assert {"layer=2", "head=5"} <= set(page.url.partition("?")[2].split("&"))
+    assert {"layer=2", "head=5", "what_if=edits"} <= set(page.url.partition("?")[2].split("&"))
 
 
 def test_back_and_forward_go_through_what_was_chosen(reader: FirstScreen, expected: Any) -> None:

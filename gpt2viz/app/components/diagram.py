@@ -45,13 +45,14 @@ def draw_diagram(
     }
     clicked = mount(data, key="diagram", on_node_change=lambda: None).node
     _draw_table(nodes, arrows, layer)
-    chosen = next((node for node in nodes if node.name == clicked), None)
-    page = page_of(chosen) if chosen else None
-    if chosen and page:
-        requested: dict[Parameter, object] = (
-            {parameters.FILTER: chosen.name} if page is pages.SHAPES else {parameters.LAYER: layer}
-        )
-        st.switch_page(page.path, query_params=address.parameters(requested))
+    for node in nodes:
+        if node.name == clicked and (page := page_of(node)):
+            requested: dict[Page, dict[Parameter, object]] = {
+                pages.HEAD: {parameters.LAYER: layer, parameters.SEE: "run"},
+                pages.PREDICT: {parameters.PREDICT: "next"},
+                pages.SHAPES: {parameters.FILTER: node.name},
+            }
+            st.switch_page(page.path, query_params=address.parameters(requested[page]))
 
 
 def _draw_table(nodes: Sequence[Node], arrows: Sequence[tuple[str, str]], layer: int) -> None:
@@ -59,14 +60,13 @@ def _draw_table(nodes: Sequence[Node], arrows: Sequence[tuple[str, str]], layer:
     reads: dict[str, list[str]] = {node.name: [] for node in nodes}
     for start, end in arrows:
         reads[end].append(start)
-    boxes = [_box(node) for node in nodes]
     with st.expander("The diagram as a table"):
         output.table(
             {
                 "module": [node.name for node in nodes],
                 "what it does": [node.kind for node in nodes],
                 "reads": [" and ".join(reads[node.name]) or "token numbers" for node in nodes],
-                "shape": [box["shape"] for box in boxes],
+                "shape": [_box(node)["shape"] for node in nodes],
                 "parameters": [node.n_parameters for node in nodes],
             },
             f"Modules of the model, layer {layer} in full",

@@ -88,7 +88,7 @@ def close_rows(book: Book, text: str) -> None:
 _CONTEXT, _B, _NH, _T = 8, 2, 12, 4
 
 
-def compare_masks(book: Book) -> dict[str, str]:
+def compare_masks(book: Book) -> dict[str, Any]:
     """Draw the scaled scores with M added, and with −∞ filled in."""
     tensor, labels = rows(book.values["scaled"]), attention.SENTENCE
     M, added, filled = (
@@ -100,8 +100,7 @@ def compare_masks(book: Book) -> dict[str, str]:
     panels = [pairs(name, t, labels, "score", t.isneginf()) for name, t in made.items()]
     picture("masks", panels, height=250)
     gap = largest_gap(added.softmax(dim=-1), filled.softmax(dim=-1))
-    sizes = {"context": _CONTEXT, "B": _B, "nh": _NH, "T": _T}
-    return {"added_gap": difference(gap)} | {name: str(size) for name, size in sizes.items()}
+    return {"added_gap": difference(gap), "context": _CONTEXT, "B": _B, "nh": _NH, "T": _T}
 
 
 def stored_shapes(_book: Book) -> None:

@@ -197,7 +197,8 @@ def ablate(book: Book, text: str) -> None:
         by_sum=f"{row.ablated_part_weight(case.key, part):.2f}",
     )
     at = Step(row.layer, row.head, row.query, case.key)
-    _link_to(pages.WHAT_IF, f"Switch {part} off, on What if", read, at, {parameters.EDITS: (edit,)})
+    off = {parameters.EDITS: (edit,), parameters.WHAT_IF: "edits"}
+    _link_to(pages.WHAT_IF, f"Switch {part} off, on What if", read, at, off)
 
 
 def _link_to(
@@ -209,7 +210,7 @@ def _link_to(
         parameters.LAYER: at.layer,
         parameters.HEAD: at.head,
         parameters.QUERY: at.query,
-        **({parameters.KEY: at.key} if page is pages.HEAD else {}),
+        **({parameters.KEY: at.key, parameters.SEE: "run"} if page is pages.HEAD else {}),
         **(more or {}),
     }
     link(page, label, there)

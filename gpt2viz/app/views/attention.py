@@ -130,7 +130,7 @@ def _purpose(view: View) -> None:
                 type="tertiary",
                 on_click=editing.switch_all_on,
             )
-            link = address.parameters()
+            link = address.parameters({parameters.WHAT_IF: "edits"})
             st.page_link(pages.WHAT_IF.path, label="Go on in What if", query_params=link)
             return
         if note := examples.note(view.trace):

@@ -82,8 +82,7 @@ def show() -> None:
 
 def _losses(record: TrainingRecord) -> None:
     """Draw the loss during training."""
-    last = len(record.tokens) - 1
-    st.markdown(sentence("training.losses", millions=record.tokens[last] / 1e6))
+    st.markdown(sentence("training.losses", millions=record.tokens[-1] / 1e6))
     output.picture(
         loss_curves("Loss on held-out text and on random tokens, by tokens read", record),
         key="losses",
@@ -95,7 +94,7 @@ def _losses(record: TrainingRecord) -> None:
     prose.caption(
         "Nobody can predict random tokens the first time. When they are repeated, a model that has "
         "learned to **copy** can: that is where the two curves for random tokens part.",
-        help=prose.tip(sentence("training.loss", read=read, times=last + 1)),
+        help=prose.tip(sentence("training.loss", read=read, times=len(record.tokens))),
     )
 
 

@@ -186,6 +186,7 @@ def _head(view: View, case: Reason, at: Step, opened: Step, runs: bool) -> None:
         left += sentence("why.left_by_run", by_run=weights[at.head, 0, at.key])
     prose.markdown(left, slot=line, width="content")
     changes: dict[Parameter, Any] = {
+        parameters.WHAT_IF: "edits",
         parameters.EDITS: edits,
         parameters.LAYER: at.layer,
         parameters.HEAD: at.head,
