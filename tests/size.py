@@ -18,7 +18,7 @@ SUFFIXES = (".py", ".js", ".css")
 
 #: What each may weigh now, and the aim.
 AT_MOST = {
-    "product lines": (61_474, 44_000),
+    "product lines": (61_473, 44_000),
     "of them app/": (24_917, 17_500),
     "lines of tests and benchmarks": (50_071, 37_000),
     "modules": (300, 300),

@@ -19,6 +19,7 @@ from torch import Tensor
 
 from gpt2viz.analysis.patching import Answer, PairedRuns, paired_runs, stream
 from gpt2viz.arrays import Array, Numbers
+from gpt2viz.errors import ArgumentError
 from gpt2viz.labels import sentence
 from gpt2viz.model.checkpoint import Model
 from gpt2viz.run.forward import run_from
@@ -50,8 +51,10 @@ class FewestHeads:
         """The fewest heads on the way that kept a ``share`` of the answer, in their order.
 
         They may exceed 1 by no more than they may miss it: heads that only oppose the others
-        are part of what keeps it. None while the search isn't finished.
+        are part of what keeps it. None while the search isn't finished. Raises ``ArgumentError``.
         """
+        if not 0 <= share <= 1:
+            raise ArgumentError(f"A share is from 0 to 1, not {share!r:.40}.")
         if len(self.given_up) < self.n_heads:
             return None
         near = np.abs(self.faithfulness - 1) <= 1 - share + 1e-9

@@ -119,6 +119,8 @@ def heads(
         gpt2viz heads --corpus posts.jsonl --field body --json > heads.json
         zcat books.gz | gpt2viz heads --corpus -
     """
+    if about and out is None:
+        raise click.UsageError("--about goes with the tables: add --out")
     where = _engine(engine, workers, address)  # raises for a missing module before any work
     score = survey_steps if steps else survey
     with _reading(corpus, field, out, quiet, "Scoring") as (texts, folder, tell):
@@ -179,14 +181,13 @@ def changes(
         gpt2viz changes stories@1500 stories --corpus books.txt --json
     """
     where = _engine(engine, workers, address)
-    tables = table_writer()
     with _reading(corpus, field, out, quiet, "Comparing") as (texts, folder, tell):
         pair = [_checkpoint(name) for name in (before, after)]
         result = compare_models(
             pair[0], pair[1], texts,
             n_tokens=tokens, device=device, out=folder, engine=where, progress=tell,
         )  # fmt: skip
-        tables.write_changes(result, folder)
+        table_writer().write_changes(result, folder)
     undone = None if restore is None else _restore(result, restore, quiet)
     if as_json:
         options.print_json(_document(result, undone))
@@ -255,6 +256,8 @@ def _reading(
 
 
 def _engine(name: str, workers: int, address: str | None) -> Engine:
+    if address and name != "ray":
+        raise click.UsageError("--address is of a Ray cluster: add --engine ray")
     where = on_ray(workers, address) if name == "ray" else local(workers)
     with require("A survey", "survey"):
         import_module("pandas")

@@ -105,21 +105,15 @@ def fetch(name: str, dry_run: bool, as_json: bool, quiet: bool) -> None:
     here = offer.here
     some = f", {spell(here)} of it here already" if here else ""
     options.note(quiet, f"{name} is {spell(offer.nbytes)}{some}")
-    if dry_run:
-        _print_offer(as_json, name, offer.nbytes, here)
-        return
-    with options.bar(quiet, "Fetching", offer.nbytes, here) as tell:
-        folder = hub.fetch(offer, tell)
-    _print_offer(as_json, name, offer.nbytes, offer.nbytes, str(folder))
-
-
-def _print_offer(
-    as_json: bool, name: str, nbytes: int, here: int, folder: str | None = None
-) -> None:
+    folder = None
+    if not dry_run:
+        with options.bar(quiet, "Fetching", offer.nbytes, here) as tell:
+            folder = str(hub.fetch(offer, tell))
+        here = offer.nbytes
     if as_json:
-        options.print_json({"name": name, "bytes": nbytes, "here": here, "folder": folder})
+        options.print_json({"name": name, "bytes": offer.nbytes, "here": here, "folder": folder})
     else:
-        click.echo(f"{name}: {folder or f'{nbytes:,} bytes'}")
+        click.echo(f"{name}: {folder or f'{offer.nbytes:,} bytes'}")
 
 
 @click.command()
@@ -151,8 +145,8 @@ def convert(
         gpt2viz convert ckpt.pt mine --tokenizer data/shakespeare_char/meta.pkl
         gpt2viz convert model.pt mine --heads 6 --tokenizer tokens.json
     """
-    words = _vocabulary(tokenizer) if tokenizer else None
-    config = conversion.convert(file, folder, heads, words)
+    words = tokenizer and not Path(tokenizer).is_file() and model_registry.find(tokenizer)[1]
+    config = conversion.convert(file, folder, heads, words or tokenizer or None)
     if as_json:
         options.print_json({"folder": str(folder), "parameters": weight_bytes(folder) // 4})
     else:
@@ -167,11 +161,6 @@ def convert(
             f"Now put the vocabulary of its training into {folder}: vocab.json and "
             "merges.txt, or tokens.json, a list.",
         )
-
-
-def _vocabulary(name: str) -> Path:
-    """The file with this name, or else the model's folder."""
-    return Path(name) if Path(name).is_file() else model_registry.find(name)[1]
 
 
 @click.command()

@@ -17,7 +17,7 @@ import click
 
 import gpt2viz
 from gpt2viz import settings
-from gpt2viz.errors import EditError, ExportError, SurveyError, TextError
+from gpt2viz.errors import EditError, ExportError, GPT2VizError, TextError
 from gpt2viz.export import pixels
 from gpt2viz.export.numbers import check_installed
 from gpt2viz.labels import escape_controls, sentence
@@ -158,6 +158,11 @@ def _run(
         changes = gpt2viz.parse_edits(edits)
     except EditError as error:
         raise click.BadParameter(str(error), param_hint="--edits") from None
+    takes = {edit.declared.takes for edit in changes}
+    if patch_from is not None and "second text" not in takes:
+        raise click.UsageError("--patch-from is for a patch: name it with --edits")
+    if mean_over and "reference" not in takes:
+        raise click.UsageError("--mean-over is for a mean: name it with --edits")
     loaded, ids = load_and_encode(text, model, device, quiet, bos, special)
     encode = partial(loaded.tokenizer.encode, bos=bos, special=special)
     second = None if patch_from is None else encode(patch_from)
@@ -177,8 +182,8 @@ def read_means(
 
     try:
         return gpt2viz.mean_reference(loaded, map(encode, documents(file)))
-    except SurveyError as error:
-        why = str(error).partition("; --corpus")[0]  # which reads stdin, and this doesn't
+    except GPT2VizError as error:
+        why = str(error).partition("; a command reads")[0]  # which this doesn't
         raise click.BadParameter(why, param_hint="--mean-over") from None
 
 

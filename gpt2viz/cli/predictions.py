@@ -221,6 +221,8 @@ def generate(
         gpt2viz generate "Once upon a time" -n 50 --temperature 0.8 --top-p 0.9
         gpt2viz generate "A crane ate" --tokens 3 --json
     """
+    if not temperature and (top_k, top_p, seed) != (None, 1, 0):
+        raise click.UsageError("--top-k, --top-p and --seed need a --temperature above 0")
     loaded, ids = options.load_and_encode(text, model, device, quiet, bos, special)
     drawn = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed}
     chosen = list(gpt2viz.generate(loaded, ids, tokens, **drawn))  # type: ignore[arg-type]

@@ -160,6 +160,8 @@ def serve(
     folders = check_folders(models)
     check_free(host, port)
     check_free(metrics_host, metrics_port)
+    if port == metrics_port:
+        raise click.UsageError(f"--port and --metrics-port are both {port}")
     click.echo(
         f"Starting gpt2viz at {address(host, port, hosts)}, {workers} of its processes; "
         "Ctrl-C ends it."
@@ -219,7 +221,7 @@ def check_free(host: str, port: int) -> None:
     with socket.socket(family) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            probe.bind((host, port))
+            probe.bind((host or "no host", port))  # an empty one would let everybody in
         except OSError as error:
             why = error.strerror or str(error)
             raise click.ClickException(f"{host}:{port} can't be used: {why}") from None

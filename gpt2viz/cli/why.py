@@ -52,13 +52,17 @@ def why(
         gpt2viz why "A crane ate fish" --layer 2 --query 3 --key 0 --json
         gpt2viz why "A crane ate fish" -l 1 --out parts.svg --out parts.csv
     """
-    for path in out:
-        options.kind_of(path, KINDS)
-    case = _reason(*run(), layer, head, query, key)
+    kinds = [options.kind_of(path, KINDS) for path in out]
+    if raw and not (out or as_json):
+        raise click.UsageError("--raw is for files and JSON: add --out or --json")
+    model, trace = run()
+    query = len(trace.tokens) - 1 if query is None else query
+    row = gpt2viz.explain_row(model, trace, layer, head, query)
+    case = gpt2viz.reason(row, int(row.keys[row.weights.argmax()]) if key is None else key)
     picture = reason_map(case, raw=raw)
-    for path in out:
-        about_run = about(case.row.trace, picture.what)
-        if options.kind_of(path, KINDS) in TABLE_KINDS:
+    for path, kind in zip(out, kinds, strict=True):
+        about_run = about(trace, picture.what)
+        if kind in TABLE_KINDS:
             export.save_table(picture.table(), path, about_run)
         else:
             export.save_figure(picture, path, about_run)
@@ -70,19 +74,6 @@ def why(
         if case.pairs:
             click.echo()
             click.echo(options.format_rows(pair_rows(case)))
-
-
-def _reason(
-    model: gpt2viz.Model,
-    trace: gpt2viz.Trace,
-    layer: int,
-    head: int,
-    query: int | None,
-    key: int | None,
-) -> Reason:
-    query = len(trace.tokens) - 1 if query is None else query
-    row = gpt2viz.explain_row(model, trace, layer, head, query)
-    return gpt2viz.reason(row, int(row.keys[row.weights.argmax()]) if key is None else key)
 
 
 def _document(case: Reason, raw: bool) -> dict[str, Any]:

@@ -225,7 +225,7 @@ def _config(
             f"not {(3 * C, C)}; only the layout of nn.Linear can be converted"
         )
     if n_head is None:
-        raise CheckpointError(f"{file} doesn't say how many heads a layer has; add --heads N")
+        raise CheckpointError(f"{file} doesn't say how many heads a layer has; name their number")
     head = weights.get("lm_head.weight")
     return GPT2Config(
         vocab_size=vocab_size,

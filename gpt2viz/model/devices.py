@@ -38,7 +38,7 @@ def require_memory(what: str, device: torch.device) -> Iterator[None]:
     except torch.OutOfMemoryError:
         raise TooLargeError(
             f"{device} has too little memory for {what}. Close other programs that use it, choose "
-            "a smaller model or a shorter text, or stay on the processor: --device cpu."
+            "a smaller model or a shorter text, or stay on the processor, the device cpu."
         ) from None
 
 

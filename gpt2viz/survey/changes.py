@@ -45,7 +45,6 @@ from gpt2viz.run.forward import RUN_LOCK
 from gpt2viz.survey.documents import FIELD, Corpus, Shard, documents
 from gpt2viz.survey.engines import (
     BATCH,
-    SHORTEST,
     Engine,
     cached_model,
     checksum,
@@ -243,8 +242,6 @@ def compare_models(
         folder = Path(out or f"{temporary}/changes")
         corpus = _corpus(texts, Path(temporary))
         sums = collect(corpus, folder, RECORD, made_from, "", task, engine or local(1), progress)
-        if not sums.count.any():
-            raise SurveyError(sentence("changes.too_short", tokens=min(SHORTEST, n_tokens)))
         return _changes(first, second, sample_of(first, corpus, n_tokens), n_tokens, sums)
 
 

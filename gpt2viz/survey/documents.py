@@ -17,7 +17,7 @@ FIELD = "text"
 _PLAIN, _ROWS = (".txt", ".text", ""), (".jsonl", ".ndjson", ".parquet")
 _KINDS = (
     "a corpus is .txt with one document per line, .jsonl or .parquet with one per row, or a "
-    "folder of these, where each .txt is one document; --corpus - reads other text from stdin"
+    "folder of these, where each .txt is one document; a command reads stdin for -"
 )
 
 
@@ -38,15 +38,17 @@ class Corpus:
             files = [self.path]
         for path in files:
             if path.exists() and not path.is_file():
-                raise SurveyError(f"{path} isn't an ordinary file; --corpus - reads what comes in")
+                raise SurveyError(f"{path} isn't an ordinary file; a command reads stdin for -")
             if path.suffix.lower() not in (*_PLAIN, *_ROWS):
                 raise SurveyError(f"{path} can't be read: {_KINDS}")
         return files
 
     @property
     def record(self) -> dict[str, str]:
-        """Its identity: the files' checksum, and the field with the text."""
+        """Its identity: the files' checksum, and the field with the text, if they have fields."""
         rows = any(path.suffix.lower() in _ROWS for path in self.files)
+        if self.field and not rows:
+            raise SurveyError(f"{self.path} has no field {self.field!r:.40}: it is plain text.")
         return {"texts": sha256_of(*self.files)} | ({"field": self.field or FIELD} if rows else {})
 
     def texts(self) -> Iterator[str]:
@@ -108,7 +110,7 @@ class Corpus:
         if (self.field or FIELD) not in names:
             raise SurveyError(
                 f"{where}: no field {self.field or FIELD!r}. There are: "
-                f"{', '.join(names) or 'none'!s:.200}. Name the one with the text: --field NAME"
+                f"{', '.join(names) or 'none'!s:.200}. Name the field with the text."
             )
 
 

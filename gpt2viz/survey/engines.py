@@ -69,7 +69,7 @@ def _find_score(name: str) -> Score:
     if name not in SCORES:
         raise SurveyError(
             f"A worker doesn't know the score {name!r}. Install the package that adds it on every "
-            "machine, or take --workers 1 for one that only this program has."
+            "machine, or take one worker for one that only this program has."
         )
     return SCORES[name]
 
@@ -255,7 +255,7 @@ def local(workers: int) -> Engine:
                 except BrokenExecutor:
                     raise SurveyError(
                         "The system stopped a worker, most likely for lack of memory. Use "
-                        "fewer --workers; finished work is kept."
+                        "fewer workers; finished work is kept."
                     ) from None
 
     return engine
@@ -273,7 +273,7 @@ def _check_answers(address: str) -> None:
     except ValueError:
         endpoint = "", 0
     if not all(endpoint):
-        raise SurveyError(f"--address is HOST:PORT of a Ray cluster, or auto, not {address!r:.100}")
+        raise SurveyError(f"address is HOST:PORT of a Ray cluster, or auto, not {address!r:.100}")
     try:
         with socket.create_connection(endpoint, timeout=ANSWER) as connection:
             if os.environ.get("RAY_USE_TLS") == "1":

@@ -15,8 +15,9 @@ from gpt2viz.analysis.scores import SCORES
 from gpt2viz.errors import SurveyError
 from gpt2viz.extras import require
 from gpt2viz.files import read_json, whole
+from gpt2viz.labels import sentence
 from gpt2viz.survey.documents import SHARD, Corpus, Shard, shards
-from gpt2viz.survey.engines import Engine, Scoring, Task, cached_model, checksum
+from gpt2viz.survey.engines import SHORTEST, Engine, Scoring, Task, cached_model, checksum
 from gpt2viz.survey.stored import INTERVALS, RECORD
 from gpt2viz.survey.sums import Sums, load, merge_all, save
 
@@ -87,7 +88,10 @@ def collect(
     for number, sums in engine(missing):
         save(sums, files[number])
         progress(n_done := n_done + ended[number], of)
-    return merge_all(map(load, files))
+    sums = merge_all(map(load, files))
+    if not sums.count.any():
+        raise SurveyError(sentence("changes.too_short", tokens=min(SHORTEST, made_from["tokens"])))
+    return sums
 
 
 def survey_steps(
@@ -135,16 +139,17 @@ def check_length(model: gpt2viz.Model, n_tokens: int) -> None:
     fewest = 2 + len(model.tokenizer.first) + len(model.tokenizer.last)
     most = model.config.n_positions
     if not fewest <= n_tokens <= most:
-        raise SurveyError(f"--tokens must be from {fewest} to {most} for this model.")
+        raise SurveyError(f"Passages must have {fewest} to {most} tokens for this model.")
 
 
 def _check_same_survey(path: Path, record: dict[str, Any], about: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    made = read_json(path) if path.is_file() else record
+    shards = any(path.parent.glob("shard-*.npz"))  # of another kind, where their record isn't ours
+    made = read_json(path) if path.is_file() else {} if shards else record
     if {name: made.get(name) for name in record} != record:
         raise SurveyError(
             f"{path.parent} holds a survey of other texts, another model, other scores, passages "
-            "of another length, or by an earlier version. Choose another folder with --out."
+            "of another length, or by an earlier version. Choose another folder."
         )
     with whole(path) as partial:
         partial.write_text(json.dumps(record | {"about": about}), encoding="utf-8")

@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 from contextlib import suppress
+from functools import partial
 from itertools import count
 from pathlib import Path
 from socket import gethostname
@@ -33,7 +34,7 @@ from gpt2viz.model.checkpoint import BUNDLED
 from tests import layouts
 from tests.bundled import PARAMETERS
 from tests.checkpoints import write_checkpoint
-from tests.cli.conftest import Run
+from tests.cli.conftest import Run, check_refused
 
 
 def test_help_has_an_example_for_each_command(run: Run, subtests: pytest.Subtests) -> None:
@@ -45,11 +46,6 @@ def test_help_has_an_example_for_each_command(run: Run, subtests: pytest.Subtest
             assert f" {command} {COMMANDS[command]} " in f"{listed} "
             text = " ".join(of_command.replace(' ("-" reads stdin)', "").split())
             assert COMMANDS[command] in text
-
-
-def test_a_command_that_is_none(run: Run) -> None:
-    result = run("trac")
-    assert (result.exit_code, "No such command 'trac'" in result.stderr) == (2, True)
 
 
 def test_without_arguments_the_help_is_printed_as_it_stands(run: Run) -> None:
@@ -214,8 +210,6 @@ def test_heads(run: Run, tiny_folder: Path) -> None:
     assert printed == {str(row.score): (row.layer, row.head) for row in best.itertuples()}
     assert Path("found", "heads.parquet").is_file()
     assert json.loads(Path("found", "survey.json").read_text())["about"] == "Two."
-    result = run(*common, "--tokens", "13", "--out", "found")
-    assert (result.exit_code, "holds a survey of other texts" in result.stderr) == (1, True)
     assert run("heads", "--corpus", "nowhere.txt").exit_code == 2
 
 
@@ -272,31 +266,31 @@ def test_heads_of_json_lines_parquet_and_stdin(run: Run, tiny_folder: Path) -> N
     Path("folder", "marked.txt").write_text(texts[0], encoding="utf-8-sig")
     Path("alone.txt").write_text(texts[0], encoding="utf-8")
     assert scored("folder") == scored("alone.txt")
-    os.mkfifo(Path("folder", "pipe.txt"))
-    result = run("heads", "--corpus", "folder", "--model", str(tiny_folder), "--tokens", "12")
-    assert (result.exit_code, "pipe.txt isn't an ordinary file" in result.stderr) == (1, True)
     assert scored("-", "--field", "body", stdin=lines) == plain
     out = ("--field", "body", "--out", "found")
     assert scored("corpus.jsonl", *out) == plain
     assert json.loads(Path("found", "survey.json").read_text())["field"] == "body"
-    result = run("heads", "--corpus", "corpus.jsonl", "--model", str(tiny_folder), "--tokens", "12")
-    assert (result.exit_code, "There are: id, body." in result.stderr) == (1, True)
 
 
-def test_what_heads_cannot_do_is_one_line(run: Run, tiny_folder: Path) -> None:
+def test_what_heads_cannot_do_is_one_line(
+    run: Run, tiny_folder: Path, subtests: pytest.Subtests
+) -> None:
     Path("corpus.txt").write_text("A crane ate fish. A crane ate fish.", encoding="utf-8")
-    common = ("heads", "--corpus", "corpus.txt", "--model", str(tiny_folder), "--workers", "1")
-    result = run(*common, "--device", "abacus", "--tokens", "12")
-    assert (result.exit_code, "no device 'abacus'" in result.stderr) == (1, True)
-    Path("found").mkdir()
-    Path("found", "survey.json").write_text("{")
-    result = run(*common, "--tokens", "12", "--out", "found")
-    assert (result.exit_code, "survey.json: can't be read" in result.stderr) == (1, True)
-
-
-def test_a_model_in_the_home_of_nobody(run: Run) -> None:
-    result = run("trace", "A crane", "--model", "~no-such-person/gpt2")
-    assert (result.exit_code, "there is no such home folder" in result.stderr) == (1, True)
+    Path("short.txt").write_text("A", encoding="utf-8")
+    for folder, file in (("broken", "survey.json"), ("compared", "shard-000000.npz")):
+        Path(folder).mkdir()
+        Path(folder, file).write_text("{")
+    check_refused(
+        partial(run, *f"heads -c corpus.txt -m {tiny_folder} --workers 1 --tokens 12".split()),
+        subtests,
+        (("--device", "abacus"), 1, "no device 'abacus'"),
+        (("--out", "broken"), 1, "survey.json: can't be read"),
+        (("--out", "compared"), 1, "holds a survey of other texts"),
+        (("--corpus", "short.txt", "-q"), 1, "None of the texts has 8 tokens"),
+        (("--field", "body"), 1, "corpus.txt has no field 'body'"),
+        (("--address", "here:1"), 2, "add --engine ray"),
+        (("--about", "Two."), 2, "add --out"),
+    )
 
 
 def test_convert(run: Run, tmp_path: Path) -> None:
@@ -382,17 +376,20 @@ def test_app_says_where_it_is(
 
 
 def test_app_says_what_is_wrong_before_it_starts(
-    run: Run, started: Started, tmp_path: Path
+    run: Run, started: Started, tmp_path: Path, subtests: pytest.Subtests
 ) -> None:
-    result = run("app", "--model", str(tmp_path))
-    assert (result.exit_code, "no config.json" in result.stderr) == (1, True)
-    result = run("app", "--model", "nowhere")
-    assert (result.exit_code, "no model and no folder 'nowhere'" in result.stderr) == (1, True)
-    result = run("app", "--device", "abacus")
-    assert (result.exit_code, "no device 'abacus'" in result.stderr) == (1, True)
-    assert run("app", "--port", "70000").exit_code == 2
-    result = run("app", "--host", "192.0.2.1")
-    assert (result.exit_code, "192.0.2.1:8501 can't be used" in result.stderr) == (1, True)
+    check_refused(
+        run,
+        subtests,
+        (("ap",), 2, "No such command 'ap'"),
+        (("app", "--model", str(tmp_path)), 1, "no config.json"),
+        (("app", "--model", "nowhere"), 1, "no model and no folder 'nowhere'"),
+        (("app", "--device", "abacus"), 1, "no device 'abacus'"),
+        (("app", "--port", "70000"), 2, "70000"),
+        (("app", "--host", "192.0.2.1"), 1, "192.0.2.1:8501 can't be used"),
+        (("app", "--host", ""), 1, ":8501 can't be used"),
+        (("serve", "--port", "8502"), 2, "--port and --metrics-port are both 8502"),
+    )
     assert not started
 
 

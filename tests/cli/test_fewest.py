@@ -67,4 +67,5 @@ def test_what_cannot_be_asked(run: Run, tiny_folder: Path, subtests: pytest.Subt
         ((*PAIR, "--right", " unbelievably"), 1, "no single token; give one"),
         ((*PAIR, "--wrong", "a"), 2, "--wrong needs --right"),
         ((*PAIR, "--keep", "2"), 2, "--keep"),
+        ((*PAIR, *ANSWER, "--keep", "nan", "-q"), 1, "A share is from 0 to 1, not nan."),
     )

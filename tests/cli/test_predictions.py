@@ -110,6 +110,7 @@ def test_what_cannot_be_asked(run: Run, subtests: pytest.Subtests) -> None:
         (("surprise", ""), 1, "There is no text yet"),
         (("surprise", "A", "-m", ""), 1, "no model and no folder ''"),
         (("generate", "A", "--top-p", "0"), 2, "--top-p"),
+        (("generate", "A", "--top-k", "3"), 2, "--seed need a --temperature above 0"),
         (("generate", "A", "--temperature", "-1"), 2, "--temperature"),
     ]
     check_refused(run, subtests, *cases)

@@ -78,5 +78,6 @@ def test_what_cannot_be_asked(run: Run, subtests: pytest.Subtests) -> None:
         (("--query", "3", "--key", "4"), 1, "query 3 doesn't see key 4"),
         (("--layer", "4"), 1, "no layer 4: this model has"),
         (("--key", "-1"), 2, "-1"),
+        (("--raw",), 2, "--raw is for files and JSON: add --out or --json"),
         (("--out", "w.npz"), 2, "w.npz must end with one of .svg"),
     )

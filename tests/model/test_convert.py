@@ -159,7 +159,7 @@ def test_files_that_are_neither(tmp_path: Path) -> None:
         assert sorted(path.name for path in tmp_path.iterdir()) == ["file.pt"]
 
     weights = layouts.Today(nano=False).state_dict()
-    refused(weights, "doesn't say how many heads a layer has; add --heads N")
+    refused(weights, "doesn't say how many heads a layer has; name their number")
     refused(weights, r"n_embd \(24\) must be a multiple of n_head \(5\)", n_head=5)
     refused([1, 2], "neither nanoGPT's dictionary nor minGPT's weights")
     refused({"model": {"a": 1}}, "neither nanoGPT's dictionary nor minGPT's weights")

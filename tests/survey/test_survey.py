@@ -134,7 +134,7 @@ def test_a_folder_may_hold_all_kinds(tmp_path: Path) -> None:
         ("x.csv", b"id,text", r"x\.csv can't be read: a corpus is \.txt .* or a folder of these"),
         ("x.json", b"[]", r"x\.json can't be read: a corpus is"),
         ("x.jsonl", b'{"text": "a"}\n{"body": "b"}', r"x\.jsonl, line 2: no field 'text'\. There "
-         r"are: body\. Name the one with the text: --field NAME"),
+         r"are: body\. Name the field with the text\."),
         ("x.jsonl", b"plain prose", r"x\.jsonl, line 1: no JSON"),
         ("x.jsonl", b"[1]", "line 1: a JSON object is expected"),
         ("x.jsonl", b'{"text": ["a"]}', "line 1: 'text' is list, no text"),
@@ -161,8 +161,8 @@ def test_a_column_of_numbers_and_a_pipe_are_no_texts(tmp_path: Path) -> None:
     with pytest.raises(SurveyError, match=r"x\.parquet: no field 'text'\. There are: n\."):
         list(documents(tmp_path / "x.parquet"))
     os.mkfifo(tmp_path / "pipe.txt")
-    with pytest.raises(SurveyError, match=r"pipe\.txt isn't an ordinary file; --corpus - reads"):
-        list(documents(tmp_path / "pipe.txt"))
+    with pytest.raises(SurveyError, match=r"pipe\.txt isn't an ordinary file; a command reads"):
+        list(documents(tmp_path))
 
 
 @pytest.mark.slow
