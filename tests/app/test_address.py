@@ -145,13 +145,11 @@ def test_every_parameter_takes_any_text_and_is_bounded(
     texts = {name for name in here if name.startswith("text") or name == "filter"}
     assert page in ("models", *WITHOUT) or {"text", "model", "causal"} <= here.keys()
     for n in range(2):
-        odd = {name: rng.choice(ODD) for name in sorted(names.keys() - texts)}
+        odd = {name: rng.choice(ODD) for name in sorted(names.keys() - (() if n else texts))}
         fill(at, odd | {"example": rng.choice(ODD), "unknown": rng.choice(ODD)})
         assert not at.exception, (odd, at.exception)
         if n == 0 and odd:
             assert "can't be shown here" in notices(at) or page in ("models", *WITHOUT)
-    fill(at, {name: rng.choice(ODD) for name in texts})
-    assert not at.exception
     assert not touched
     assert not Path(CANARY).exists()
 

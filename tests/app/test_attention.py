@@ -285,7 +285,6 @@ def test_a_strong_first_column_is_asked_about_where_one_is() -> None:
     assert not wrong, "\n".join(wrong)
 
 
-CAT = "The cat sat on the mat and the cat sat"
 #: Names of characters, each of several tokens, so that words have tokens to be grouped of.
 WORDS = "Rumpelstiltskin met Scheherazade"
 LONG = " ".join(["one two three four"] * 10)
@@ -293,19 +292,19 @@ LONG = " ".join(["one two three four"] * 10)
 #: What the server has drawn, and what is then chosen in the browser, one choice each.
 CHOICES: dict[str, tuple[dict[str, str], list[dict[str, str | None]]]] = {
     "a head": (
-        {"text": CAT, "layer": "0", "head": "1", "query": "3"},
+        {"text": CATS, "layer": "0", "head": "1", "query": "3"},
         [{"layer": "2", "head": "5"}, {"layer": "0", "head": "1"}, {"layer": "3", "head": "0"}],
     ),
     "a part": (
-        {"text": CAT, "layer": "1", "head": "2", "query": "4"},
+        {"text": CATS, "layer": "1", "head": "2", "query": "4"},
         [{"zoom": "2,6,0,5"}, {"zoom": "0,10,9,10"}, {"zoom": "5,10,1,10", "head": "7"}],
     ),
     "from a part": (
-        {"text": CAT, "layer": "1", "head": "2", "zoom": "1,4,0,3"},
+        {"text": CATS, "layer": "1", "head": "2", "zoom": "1,4,0,3"},
         [{"zoom": None}, {"zoom": "0,10,0,2"}, {"zoom": None, "head": "4"}, {"picture": "lines"}],
     ),
     "a token": (
-        {"text": CAT, "layer": "1", "head": "2", "query": "4"},
+        {"text": CATS, "layer": "1", "head": "2", "query": "4"},
         [
             {"query": "0"},
             {"query": None},
@@ -315,7 +314,7 @@ CHOICES: dict[str, tuple[dict[str, str], list[dict[str, str | None]]]] = {
         ],
     ),
     "as lines": (
-        {"text": CAT, "layer": "2", "head": "3", "query": "2"},
+        {"text": CATS, "layer": "2", "head": "3", "query": "2"},
         [
             {"picture": "lines"},
             {"picture": "lines", "more": "1,3,4"},
@@ -324,7 +323,7 @@ CHOICES: dict[str, tuple[dict[str, str], list[dict[str, str | None]]]] = {
         ],
     ),
     "from lines": (
-        {"text": CAT, "layer": "2", "head": "3", "picture": "lines", "more": "0,1,2,4,5"},
+        {"text": CATS, "layer": "2", "head": "3", "picture": "lines", "more": "0,1,2,4,5"},
         [
             {"picture": "matrix"},
             {"more": None},
@@ -334,7 +333,7 @@ CHOICES: dict[str, tuple[dict[str, str], list[dict[str, str | None]]]] = {
         ],
     ),
     "the mask off": (
-        {"text": CAT, "layer": "2", "head": "3", "causal": "false"},
+        {"text": CATS, "layer": "2", "head": "3", "causal": "false"},
         [{"head": "0"}, {"picture": "lines"}, {"zoom": "0,3,4,10"}],
     ),
     "whole words": (
@@ -342,11 +341,11 @@ CHOICES: dict[str, tuple[dict[str, str], list[dict[str, str | None]]]] = {
         [{"head": "0"}, {"picture": "lines", "more": "1"}, {"zoom": "0,3,0,2", "layer": "0"}],
     ),
     "lengths": (
-        {"text": CAT, "layer": "2", "head": "3", "show": "norms"},
+        {"text": CATS, "layer": "2", "head": "3", "show": "norms"},
         [{"picture": "lines"}, {"zoom": "1,6,0,5"}, {"picture": "lines", "zoom": "1,6,0,5"}],
     ),
     "without the first column": (
-        {"text": CAT, "layer": "2", "head": "3", "show": "rest"},
+        {"text": CATS, "layer": "2", "head": "3", "show": "rest"},
         [{"picture": "lines"}, {"zoom": "0,2,0,2"}],
     ),
     "one token": ({"text": "A", "layer": "0", "head": "0"}, [{"head": "1"}, {"picture": "lines"}]),
@@ -416,20 +415,20 @@ def check_lines(at: AppTest, lines: dict[str, Any], query: str | None) -> None:
     assert lines["chosen"] == (-1 if place is None else place)
 
 
-@each("text", [CAT, "A", "A a", WORDS, LONG])
+@each("text", [CATS, "A", "A a", WORDS, LONG])
 def test_what_a_head_does_is_told_in_the_same_words(text: str, tmp_path: Path) -> None:
     at = open_page("attention", text=text)
     every = [divmod(n, N_HEAD) for n in range(N_LAYER * N_HEAD)]
-    tokens = range(len(at.session_state["_shown"].runs["The run"].token_ids))
-    queries = [None, *map(str, [tokens[0], tokens[len(tokens) // 2], tokens[-1]])]
+    T = len(at.session_state["_shown"].runs["The run"].token_ids)
+    queries = [None, *map(str, sorted({0, T // 2, T - 1}))]
     choices: list[dict[str, str | None]] = [
         {"layer": str(layer), "head": str(head), "query": query}
         for query in queries
         for layer, head in every
     ]
     result = in_browser(at, choices, tmp_path)
-    drawn = [canvas(anew({"text": text}, {"query": query}), "one_head") for query in queries]
-    expected = [header_of(message)["head"]["descriptions"] for message in drawn]
+    drawn = [at, *(anew({"text": text}, {"query": query}) for query in queries[1:])]
+    expected = [header_of(canvas(page, "one_head"))["head"]["descriptions"] for page in drawn]
     assert [here["description"] for here in result] == [
         texts[f"{layer}.{head}"] for texts in expected for layer, head in every
     ]
@@ -438,12 +437,12 @@ def test_what_a_head_does_is_told_in_the_same_words(text: str, tmp_path: Path) -
 @each(
     ("chosen", "sent"),
     [
-        ({"text": CAT}, True),
-        ({"text": CAT, "words": "true"}, True),
+        ({"text": CATS}, True),
+        ({"text": CATS, "words": "true"}, True),
         ({"text": " ".join(["one"] * THUMBNAIL)}, True),
         ({"text": " ".join(["one"] * (THUMBNAIL + 1))}, False),
-        ({"text": CAT, "show": "norms"}, False),
-        ({"text": CAT, "show": "rest"}, False),
+        ({"text": CATS, "show": "norms"}, False),
+        ({"text": CATS, "show": "rest"}, False),
     ],
 )
 def test_every_head_is_sent_once_where_its_numbers_are_what_is_shown(
@@ -469,7 +468,7 @@ def test_more_numbers_than_a_message_may_have_stay_where_they_are(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(components, "_MOST_NUMBERS", N_LAYER * N_HEAD * 10 * 10 - 1)
-    at = open_page("attention", text=CAT)
+    at = open_page("attention", text=CATS)
     assert not header_of(canvas(at, "one_head"))["head"]["numbers"]
 
 

@@ -52,13 +52,12 @@ ONE_OF_MANY = re.compile(r"(?<![\d.,·−-])\b1 (?!is|less|was|has|as|this|its|p
 #: Says in one message why there is no picture: no second model; one token.
 TELL = "side_by_side?differs=model"
 TELL_ONE = tuple(f"find?find={way}" for way in ("pattern", "head", "all"))
-#: Every page is drawn once for each text, so that each has all odd characters of a kind; the last
-#: is of the glossary's words, and a token is put before it.
+#: Every page is drawn for a single token, and for all odd characters beside the glossary's words; a
+#: token is put before these.
 TEXTS = (
     "x",
-    "the cat the cat 🦩🦩 👩‍👧 🇩🇰 مرحبا שלום a\x00b \u202e \u200b e\u0301\nline\r\n\ttab ",
-    "<b>b</b><script>a(1)</script> $x$ $$y$$ :red[r] :smile: [a](http://b) **b** `c` www.d.io "
-    "the token bit the head and the key of the stream in the mask, the token bit the head",
+    "<b>b</b><script> $x$ $$y$$ :red[r] [a](http://b) **b** `c` www.d.io the token bit the "
+    "head and the key 🦩 👩‍👧 🇩🇰 مرحبا a\x00b \u202e \u200b e\u0301\nline\r\n\ttab ",
 )
 
 
@@ -362,10 +361,10 @@ SMALLEST: dict[str, dict[str, Any]] = {
 EVERY = [
     *((view, {"text2": "B", "keys": "0"}) for view in VIEWS),
     *(
-        (page, {"picture": "lines"})
+        (page, more)
         for page in ("attention", "head", "side_by_side", "side_by_side?differs=mask", "what_if")
+        for more in ({"picture": "lines"}, {"causal": "false"})
     ),
-    *((view, {"causal": "false"}) for view in VIEWS),
     ("predict?predict=generate", {"cache": "true"}),
     *(("textbook", {"chapter": name}) for name, c in CHAPTERS.items() if c.sentence),
     ("what_if", {"edits": "off:0.0,mean:0.0,attn:0,mlp:0,window:1,nofirst,scale:0.0:2"}),

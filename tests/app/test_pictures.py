@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import re
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -180,6 +181,7 @@ def linked(markdown: str) -> list[str]:
     return re.findall(r"\]\(glossary\?term=([a-z-]+)", markdown)
 
 
+@cache
 def used(markdown: str) -> set[str]:
     """The keys of the words that are used in prose, by their plain names."""
     left, result = re.sub(NOT_PROSE, " ", plain(markdown), flags=re.M), set()
