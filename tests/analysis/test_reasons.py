@@ -20,17 +20,15 @@ from gpt2viz.model.network import GPT2
 from gpt2viz.run.edits import parse_edits
 from tests.analysis.copying_model import copying_model
 from tests.analysis.test_explanation import parts_of, read_by
-from tests.bundled import N_HEAD, N_LAYER, back, bundled_model, copier, itself, rests
+from tests.bundled import CATS, N_HEAD, N_LAYER, back, bundled_model, copier, itself, rests
 from tests.oracles import FAMILIES, Oracle, oracle, written
 
-#: The text that the app's first page opens with.
-CAT = "The cat sat on the mat and the cat sat"
 IDS = [5, 300, 17, 17, 219, 88, 400]
 
 
 @pytest.fixture(scope="module")
 def cat(model: gpt2viz.Model) -> gpt2viz.Trace:
-    return gpt2viz.trace(model, CAT)
+    return gpt2viz.trace(model, CATS)
 
 
 def why(

@@ -23,10 +23,8 @@ from gpt2viz.app.clicks import Cell
 from gpt2viz.app.views import wiring
 from tests.app.cases import each
 from tests.app.pages import chart, heatmaps, open_page, page_text, pictures
-from tests.bundled import bundled_model
+from tests.bundled import CATS, bundled_model
 from tests.checkpoints import write_checkpoint
-
-CATS = "The cat sat on the mat and the cat sat"
 
 
 def drawn(at: Any) -> list[tuple[str, str]]:

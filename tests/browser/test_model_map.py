@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import act, wait_until
-from tests.browser.test_browser import PLACE, click_cell, drawn, picture, weights
+from tests.browser.test_browser import PLACE, Visit, click_cell, drawn, picture, weights
 from tests.bundled import HEADS, N_HEAD, N_LAYER
-
-Visit = Callable[..., Page]
 
 # Of every head the rows whose cells have the colours that they have where nothing is dimmed.
 _LIT = """

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from playwright.sync_api import Locator, Page, expect
 
 from tests.browser.conftest import box_of, found_at_rest, reach, settle, show_what_is_to_be_guessed
-
-Visit = Callable[..., Page]
+from tests.browser.test_browser import Visit
 
 
 def middle(part: Locator) -> tuple[float, float]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from itertools import cycle
 from pathlib import Path
 
@@ -22,8 +21,7 @@ from tests.browser.conftest import (
     show_what_is_to_be_guessed,
     wait_until,
 )
-
-Visit = Callable[..., Page]
+from tests.browser.test_browser import Visit
 
 
 def test_edited_numbers_are_followed_and_stand_in_the_link(walk: Visit) -> None:

@@ -17,10 +17,9 @@ from tests.browser.test_browser import PLACE, drawn, picture
 from tests.browser.test_lines import lines
 from tests.browser.test_save import open_save
 from tests.browser.test_zoom import drag
+from tests.bundled import CATS as TEXT
 from tests.bundled import N_HEAD, ids_of
 from tests.numpy_gpt2 import reference
-
-TEXT = "The cat sat on the mat and the cat sat"
 
 
 class FirstScreen(Reader):

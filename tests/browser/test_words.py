@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from urllib.parse import parse_qs, urlparse
 
 import numpy as np
 from playwright.sync_api import Locator, Page, expect
 
 from tests.browser.conftest import act, wait_until
-from tests.browser.test_browser import weights
+from tests.browser.test_browser import Visit, weights
+from tests.bundled import CATS as TEXT
 
-Visit = Callable[..., Page]
-
-TEXT = "The cat sat on the mat and the cat sat"
 LAYER, HEAD, QUERY = 1, 2, 9
 
 # What the arcs say, and how many there are.

@@ -16,6 +16,7 @@ from gpt2viz.run.stages import HEAD_STAGES
 from tests.app.pages import SHADE
 from tests.browser.conftest import Reader, act, settle, wait_until
 from tests.browser.test_browser import PLACE, click_cell, drawn, picture
+from tests.bundled import CATS as SHORT
 from tests.bundled import N_HEAD, bundled_model
 
 
@@ -34,9 +35,6 @@ def drag(
 
 def window(page: Page) -> list[int]:
     return [int(n) for n in page.url.split("zoom=")[1].split("&")[0].replace("%2C", ",").split(",")]
-
-
-SHORT = "The cat sat on the mat and the cat sat"
 
 
 def shake(page: Page, key: str, place: tuple[int, int]) -> None:

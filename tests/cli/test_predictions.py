@@ -11,11 +11,9 @@ from numpy.testing import assert_allclose
 
 import gpt2viz
 from gpt2viz.labels import label
-from tests.bundled import N_HEAD, N_LAYER, bundled_model
+from tests.bundled import CATS, N_HEAD, N_LAYER, bundled_model
 from tests.cli.conftest import Refused, Run, check_refused
 from tests.numpy_gpt2 import softmax
-
-CAT = "The cat sat on the mat and the cat sat"
 
 
 def document(run: Run, *arguments: str) -> Any:
@@ -23,25 +21,25 @@ def document(run: Run, *arguments: str) -> Any:
 
 
 def test_surprise(run: Run) -> None:
-    trace = gpt2viz.trace(bundled_model(), CAT)
+    trace = gpt2viz.trace(bundled_model(), CATS)
     p, ids = softmax(trace.logits[0].astype(float)), trace.token_ids
     bits = [-np.log2(p[t - 1, ids[t]]) for t in range(1, len(ids))]
-    result = document(run, "surprise", CAT)
+    result = document(run, "surprise", CATS)
     assert result["bits"][0] is None
     assert_allclose(result["bits"][1:], bits, rtol=1e-4)
     assert (result["tokens"][1], result["what"]) == (" cat", "surprise")
-    lines = run("surprise", CAT).stdout.splitlines()
+    lines = run("surprise", CATS).stdout.splitlines()
     assert lines[0].split() == ["0", "-", "The"]
     assert lines[9].split() == ["9", f"{bits[8]:.2f}", "·sat"]
-    edited = document(run, "surprise", CAT, "--edits", "off:0.0")
+    edited = document(run, "surprise", CATS, "--edits", "off:0.0")
     assert edited["bits"][9] != result["bits"][9]
 
 
 def test_lens(run: Run) -> None:
     model = bundled_model()
-    trace = gpt2viz.trace(model, CAT)
+    trace = gpt2viz.trace(model, CATS)
     p = softmax(trace.logits[0, 1].astype(float))
-    result = document(run, "lens", CAT, "--position", "1")
+    result = document(run, "lens", CATS, "--position", "1")
     last = result["places"][-1]
     best = int(p.argmax())
     assert (result["position"], result["answer"], last["token_id"]) == (1, best, best)
@@ -49,7 +47,7 @@ def test_lens(run: Run) -> None:
     assert last["probability"] == pytest.approx(p.max(), rel=1e-4)
     assert last["entropy"] == pytest.approx(-(p * np.log2(p)).sum(), rel=1e-4)
     assert result["places"][0]["stage"] == "embedding"
-    lines = run("lens", CAT).stdout.splitlines()
+    lines = run("lens", CATS).stdout.splitlines()
     assert len(lines) == len(result["places"])
     assert lines[-1].split()[:1] == ["residual_out.3"]
     assert lines[-1].split()[-1] == label(b" on")
@@ -57,16 +55,16 @@ def test_lens(run: Run) -> None:
 
 def test_contributions(run: Run) -> None:
     model = bundled_model()
-    trace = gpt2viz.trace(model, CAT)
+    trace = gpt2viz.trace(model, CATS)
     on, down = (model.tokenizer.encode(word)[0] for word in (" on", " down"))
-    result = document(run, "contributions", CAT, "--token", " on", "--versus", " down")
+    result = document(run, "contributions", CATS, "--token", " on", "--versus", " down")
     assert (result["token"], result["versus"], result["position"]) == (on, down, 9)
     logits = trace.logits[0, 9]
     assert result["logit"] == pytest.approx(float(logits[on] - logits[down]), abs=1e-3)
     assert sum(result["parts"].values()) == pytest.approx(result["logit"], abs=1e-3)
     assert len(result["parts"]) == 3 + N_LAYER * (N_HEAD + 2)
-    assert document(run, "contributions", CAT)["token"] == int(logits.argmax())
-    lines = run("contributions", CAT).stdout.splitlines()
+    assert document(run, "contributions", CATS)["token"] == int(logits.argmax())
+    lines = run("contributions", CATS).stdout.splitlines()
     assert len(lines) == 13
     sizes = [abs(float(line.split()[0])) for line in lines[:-1]]
     assert sizes == sorted(sizes, reverse=True)
@@ -74,12 +72,12 @@ def test_contributions(run: Run) -> None:
 
 
 def test_route(run: Run) -> None:
-    trace = gpt2viz.trace(bundled_model(), CAT)
+    trace = gpt2viz.trace(bundled_model(), CATS)
     expected = gpt2viz.route(bundled_model(), trace, " on", 3)
-    result = document(run, "route", CAT, "--token", " on", "--query", "3")
+    result = document(run, "route", CATS, "--token", " on", "--query", "3")
     assert (result["heads"], result["rest"]) == (expected.heads.tolist(), expected.rest)
     ((layer, head, _, key), added), *_ = gpt2viz.route(bundled_model(), trace, " on").top()
-    lines = run("route", CAT, "--top", "6").stdout.splitlines()
+    lines = run("route", CATS, "--top", "6").stdout.splitlines()
     assert lines[5] == f"{added:>9.3f}  head {layer}.{head} from {key} ({trace.labels[key]})"
 
 
@@ -104,9 +102,9 @@ def test_generate(run: Run) -> None:
 
 def test_what_cannot_be_asked(run: Run, subtests: pytest.Subtests) -> None:
     cases: list[Refused] = [
-        (("lens", CAT, "--position", "10"), 1, "no token 10: this text has tokens 0 to 9"),
-        (("contributions", CAT, "--position", "-11"), 1, "no token -11"),
-        (("contributions", CAT, "--token", " unbelievably"), 1, "no single token; give one"),
+        (("lens", CATS, "--position", "10"), 1, "no token 10: this text has tokens 0 to 9"),
+        (("contributions", CATS, "--position", "-11"), 1, "no token -11"),
+        (("contributions", CATS, "--token", " unbelievably"), 1, "no single token; give one"),
         (("surprise", ""), 1, "There is no text yet"),
         (("surprise", "A", "-m", ""), 1, "no model and no folder ''"),
         (("generate", "A", "--top-p", "0"), 2, "--top-p"),
