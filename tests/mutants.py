@@ -160,60 +160,51 @@ def _floats(value: Any) -> bool:
     return "float" in str(getattr(value, "dtype", ""))
 
 
-def broken(right: Any) -> Any:
-    """A function, or what a class makes of one, that returns ``wrong`` numbers."""
-    if isinstance(right, (staticmethod, classmethod)):
-        return type(right)(broken(right.__func__))
-    if isinstance(right, property):
-        return property(broken(right.fget))
-    if isinstance(right, functools.cached_property):
-        replacement = functools.cached_property(broken(right.func))
-        replacement.__set_name__(object, right.attrname or "")
-        return replacement
+def broken(right: Callable[..., Any]) -> Callable[..., Any]:
+    """A function that returns ``wrong`` numbers."""
 
     @functools.wraps(right)
     def function(*arguments: Any, **named: Any) -> Any:
         value = right(*arguments, **named)
         planted = wrong(value)
-        changed[0] |= planted is not value
+        returned.add(planted is not value)
         return planted
 
-    for name in ("cache_clear", "cache_info"):  # of functools' caches
-        if hasattr(right, name):
-            setattr(function, name, getattr(right, name))
     return function
 
 
-#: Whether a wrong number came out, in the process of a mutant.
-changed = [False]
+#: Whether what the mutant of this process returned had numbers: of each call.
+returned = set[bool]()
 
 
 class Planting(importlib.abc.MetaPathFinder):
-    """Breaks the mutant as soon as its module is loaded, before anybody imports from it."""
+    """Decorates the mutant with ``broken`` as its module is loaded, so that nobody has the other.
+
+    The innermost of its decorators it is: properties, caches and tables take what it makes.
+    """
 
     def __init__(self, mutant: Mutant) -> None:
         self.mutant = mutant
 
     def find_spec(self, name: str, path: Any, target: Any = None) -> Any:
-        """The usual one, with the loader's last step extended."""
+        """The usual one, whose loader runs a module with one decorator more."""
         if name != self.mutant.module:
             return None
         spec = importlib.machinery.PathFinder.find_spec(name, path)
         assert spec is not None
-        assert spec.loader is not None
-        vars(spec.loader)["exec_module"] = self._then_break(spec.loader.exec_module)
+        vars(spec.loader)["exec_module"] = self._load
         return spec
 
-    def _then_break(self, load: Callable[[ModuleType], None]) -> Callable[[ModuleType], None]:
-        def exec_module(module: ModuleType) -> None:
-            load(module)
-            *owners, name = self.mutant.function.split(".")
-            owner: Any = module
-            for each in owners:
-                owner = getattr(owner, each)
-            setattr(owner, name, broken(vars(owner)[name]))
-
-        return exec_module
+    def _load(self, module: ModuleType) -> None:
+        assert module.__file__
+        tree: Any = ast.parse(Path(module.__file__).read_text(encoding="utf-8"))
+        nodes = [tree]
+        for name in self.mutant.function.split("."):
+            nodes = [n for node in nodes for n in node.body if getattr(n, "name", "") == name]
+        for node in nodes:
+            node.decorator_list.append(ast.Name("_broken", ast.Load()))
+        vars(module)["_broken"] = broken
+        exec(compile(ast.fix_missing_locations(tree), module.__file__, "exec"), vars(module))  # noqa: S102 (our own)
 
 
 def noticed(mutant: Mutant) -> None:
@@ -235,7 +226,9 @@ def noticed(mutant: Mutant) -> None:
                 os._exit(RED)
             if code != pytest.ExitCode.OK:
                 os._exit(int(code))
-    os._exit(GREEN if changed[0] else NO_NUMBER)
+            if returned == {False}:
+                os._exit(NO_NUMBER)
+    os._exit(GREEN if any(returned) else NO_NUMBER)
 
 
 def survivors(chosen: Sequence[Mutant]) -> list[Mutant]:

@@ -110,6 +110,9 @@ def test_a_click_on_q_chooses_a_query_and_on_k_or_v_a_key(walk: Visit) -> None:
     assert all(
         message in page.url for message in ("see=why", "layer=1", "head=4", "query=9", "key=6")
     )
+    click_cell(page, "why_weights", row=7, column=2)
+    expect(page.locator(".st-key-why_strands")).to_contain_text(re.compile("7 [^#]*, 2 "))
+    assert all(part in page.url for part in ("query=7", "key=2"))
 
 
 def test_a_click_on_a_part_opens_its_head_in_sight(walk: Visit) -> None:

@@ -66,6 +66,7 @@ MEANS: dict[str, Any] = {
     "s.masked_fill(tril(ones(T, T)) == 0, -inf)": np.where(np.tri(T) == 0, -np.inf, S),
     "where(~ones_like(s).tril().bool(), -torch.inf, s)": np.where(np.tri(T) == 0, -np.inf, S),
     "s + triu(full((T, T), -inf), 1)": np.where(np.tri(T) == 0, -np.inf, S),
+    "s + full((T, T), 2.5)": S + 2.5,
     "where(arange(T)[:, None] >= arange(T), s, -1e9)": np.where(np.tri(T) == 0, -1e9, S),
     "masked_fill(s, mask=(s > 0) & (s < 1) | (s != s), value=2)": np.where((S > 0) & (S < 1), 2, S),
     "q.transpose(1, 2).reshape(1, T, -1)": Q.transpose(0, 2, 1, 3).reshape(1, T, -1),
