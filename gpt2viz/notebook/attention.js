@@ -194,7 +194,7 @@ function hiddenIn({ hidden, queries, keys }, { rows, columns }) {
 function headerOf(view, { layer, head, blocks, hidden, shown }) {
   const { large, colors, token, down, across, queries, keys } = view
   const row = blockOf(down, token), rows = namesOf(down, queries), columns = namesOf(across, keys)
-  const special = colors.large.special.map((kind) => ({ ...kind }))
+  const special = colors.large.special.map(({ name, color, other }) => [name, [color, other]])
   const present = [hidden.some(Boolean), shown.some(Number.isNaN),
     shown.some((n, at) => !hidden[at] && Math.abs(n) === Infinity)]
   const grid = { ...large.grids[0], rows, columns, rowEnds: rows, columnEnds: columns,
@@ -204,7 +204,7 @@ function headerOf(view, { layer, head, blocks, hidden, shown }) {
   const panel = { ...large.panels[0], title, name: title, part: partOf(view),
     quantity: blocks ? `${view.ofBlock} of this block:` : large.panels[0].quantity }
   return { ...large, ...colors.large, grids: [grid], panels: [panel],
-    legend: special.filter((_, n) => present[n]).map(({ name, color }) => [name, color]),
+    legend: special.filter((_, n) => present[n]),
     tallest: Math.max(240, Math.min(innerHeight - 230, 640)) }
 }
 
@@ -309,8 +309,8 @@ export default async function (page, draw, attention = null) {
   })
   paint(view, dark.matches)
   page.querySelector("[data-part=as]").onclick = () => turnInto(view)
-  page.addEventListener("keydown", ({ key, ctrlKey, altKey, metaKey }) =>
-    key === "l" && !(ctrlKey || altKey || metaKey) && turnInto(view))
+  page.addEventListener("keydown", ({ key, target, ctrlKey, altKey, metaKey }) => key === "l" &&
+    !(ctrlKey || altKey || metaKey || target.matches("input, select")) && turnInto(view))
   page.querySelector("[data-part=back]").onclick = () => {
     view.part = view.whole
     show(view)

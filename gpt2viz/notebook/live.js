@@ -71,8 +71,8 @@ function picture(view, header) {
   const panels = header.panels.map((panel, n) => ({ ...panel, grid: n, ...range(panel, parts[n]) }))
   const hidden = parts.flatMap((values, n) => Array.from(values, (_, cell) =>
     view.about.masked.includes(header.panels[n].name) && hiddenIn(T, causal)(cell)))
-  const [{ name, color }] = header.special, all = Float32Array.from(parts.flatMap((x) => [...x]))
-  return message({ ...header, grids, panels, legend: hidden.some(Boolean) ? [[name, color]] : [],
+  const all = Float32Array.from(parts.flatMap((x) => [...x]))
+  return message({ ...header, grids, panels, legend: hidden.some(Boolean) ? header.legend : [],
     alt: `${header.alt} of layer ${layer}, head ${head}.`,
     decimals: decimalsOf(Math.max(...panels.map(({ high }) => high))) }, all, bits(hidden))
 }
@@ -122,7 +122,8 @@ export function writtenSum({ run, names, causal, query, key, hs, about, scheme }
 }
 
 function drawInside(view) {
-  const { page, draw, about, scheme } = view, [layer, head] = at(view)
+  const scheme = view.scheme = view.dark.matches ? "dark" : "light"
+  const { page, draw, about } = view, [layer, head] = at(view)
   page.querySelector("[data-part=inside]").textContent = `Inside layer ${layer}, head ${head}`
   for (const [name, header] of Object.entries(about.rows[scheme]))
     draw.tiles({ data: picture(view, header), setTriggerValue: (_, sent) => chooseCell(view, sent),
@@ -196,6 +197,7 @@ async function drawHeads(view) {
 // Write some tokens on, each as soon as it is there.
 async function writeOn(view, button) {
   button.disabled = true
+  await read(view) // what was typed just before
   const all = [...view.ids], next = continuation(view.model, all, view.causal)
   for (let n = 0; n < MORE && all.length < view.about.config.n_positions; n++) {
     const { value } = next.next()
@@ -221,13 +223,8 @@ function listen(view) {
     read(view)
   })
   part("more").addEventListener("click", ({ target }) => writeOn(view, target))
-  const dark = matchMedia("(prefers-color-scheme: dark)")
-  const painted = () => { view.scheme = dark.matches ? "dark" : "light" }
-  painted()
-  dark.addEventListener("change", () => {
-    painted()
-    drawInside(view)
-  })
+  view.dark = matchMedia("(prefers-color-scheme: dark)")
+  view.dark.addEventListener("change", () => drawInside(view))
 }
 
 export default async function (page, draw) {

@@ -97,7 +97,7 @@ def html(model: Model, text: str = EXAMPLES[0]) -> bytes:
     config, vocabulary = _config(model), _vocabulary(model)
     packed = pack(model, vocabulary["letters"])
     parts = dict(packed.parts) | vocabulary.pop("parts")
-    run = trace(model, text)
+    run = trace(model, model.tokenizer.encode(text))  # as the page reads what is typed
     attention = show.show(run, head=_copying(run)).about
     about = {
         "config": config,

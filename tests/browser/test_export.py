@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import re
-from collections.abc import Iterator
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,7 @@ import pytest
 from numpy.testing import assert_allclose
 from PIL import Image
 from PIL.PngImagePlugin import PngImageFile
-from playwright.sync_api import Browser, Frame, Page, expect
+from playwright.sync_api import Frame, Page, expect
 from pypdf import PdfReader
 
 import gpt2viz
@@ -170,7 +169,6 @@ COLUMNS = {
     "the stream": lambda run: choose(run, "residual_out", 1, 0).picture,
 }
 
-
 READ = [
     ("A crane ate fish", "one head", "8.5cm"),
     (LONG, "one head", "17.5cm"),
@@ -180,16 +178,8 @@ READ = [
 ]
 
 
-@pytest.fixture(scope="module")
-def paper(browser: Browser) -> Iterator[Page]:
-    """A page to put pictures on, one after another."""
-    page = browser.new_page()
-    yield page
-    page.close()
-
-
 def test_a_columns_picture_can_be_read_and_leaves_nothing_blank(
-    paper: Page, subtests: pytest.Subtests
+    offline: Page, subtests: pytest.Subtests
 ) -> None:
     for text, picture, width in READ:
         with subtests.test(f"{picture}, {width}, {text[:9]}"):
@@ -200,12 +190,12 @@ def test_a_columns_picture_can_be_read_and_leaves_nothing_blank(
             root = ElementTree.fromstring(drawn)  # noqa: S314 (our own file)
             size = {name: round(float(root.get(name) or 0)) for name in ("width", "height")}
             assert size["width"] == export.pixels(width)
-            paper.set_viewport_size(size)  # type: ignore[arg-type]
-            paper.set_content(
+            offline.set_viewport_size(size)  # type: ignore[arg-type]
+            offline.set_content(
                 f"<style>body {{ margin: 0 }} svg {{ display: block }}</style>{drawn}"
             )
-            written = paper.evaluate(_WRITTEN)
-            shot = np.asarray(Image.open(io.BytesIO(paper.screenshot())).convert("L"))
+            written = offline.evaluate(_WRITTEN)
+            shot = np.asarray(Image.open(io.BytesIO(offline.screenshot())).convert("L"))
             for words, size_of_letters, left, right, top, bottom in written:
                 assert size_of_letters >= 8, words  # pixels: 6 pt
                 assert left >= -1, words
@@ -309,6 +299,7 @@ _PAINTED = """
   }))
 }
 """
+_GREYS = "({ p: { legend } }) => legend.map(([, colors]) => colors)"
 _BACKGROUND = "color => getComputedStyle(document.body).backgroundColor === color"
 # Also where a notebook is a file, whose frames have no origin either.
 _REACHES_THE_NOTEBOOK = "() => { try { return !!parent.document.body } catch { return false } }"
@@ -369,6 +360,8 @@ def test_a_file_paints_what_was_given(offline: Page, tmp_path: Path) -> None:
         )
         greys = [f"#{r:02x}{g:02x}{b:02x}" for r, g, b in painted[hidden]]
         assert set(greys) <= {LIGHT.masked, LIGHT.masked_other}
+        legend = offline.locator(".tiles").evaluate(_GREYS)
+        assert legend == int(hidden.any()) * [[LIGHT.masked, LIGHT.masked_other]]
 
 
 def test_attention_in_a_file_answers_to_keys_and_shows_a_part(
@@ -693,11 +686,16 @@ def test_a_page_runs_the_model_on_whatever_is_typed(offline: Page, live_page: Pa
             title = page.locator("h2[data-part=inside]").inner_text()
             weights = run.stage("weights", *map(int, re.findall(r"\d+", title)))
             drawn = tiles.evaluate("tiles => [...tiles.p.values]")
+            assert tiles.evaluate(_GREYS) == causal * [[LIGHT.masked, LIGHT.masked_other]]
             assert_allclose(np.reshape(drawn, weights.shape), weights, atol=0.02)
             (best,) = run.next_tokens(1)
             expect(coming.first).to_contain_text(label(run.spell(best.id)))
             expect(page.locator(".map .links")).to_contain_text(run.labels[-1])
     assert page.locator("img").count() == 0
+    page.get_by_label("Sentence").press_sequentially(" l")  # which is a key of the pictures
+    page.keyboard.press("Enter")
+    assert page.get_by_label("Sentence").input_value() == f" l{text}"
+    assert page.locator(".tiles").first.is_visible()
     page.get_by_label("Sentence").fill("a " * 300)
     expect(page.get_by_role("alert")).to_contain_text("this model reads 256 at most")
     expect(page.locator(".map .links")).to_contain_text("ate")  # what was drawn stays
@@ -716,8 +714,9 @@ def test_a_page_that_runs_the_model_writes_on_in_a_narrow_dark_window(
     page = open_live(offline, live_page, 400, dark=True)
     bars_nobody(page, 400)
     more = page.get_by_role("button", name="Write ten tokens")
+    page.get_by_label("Sentence").fill("A crane ate")
     more.click()
-    expect(page.get_by_label("Sentence")).to_have_value(re.compile(f"^{CATS} on .+"))
+    expect(page.get_by_label("Sentence")).to_have_value(re.compile("^A crane ate .+"))
     expect(more).to_be_enabled()
     type_sentence(page, CATS)
     page.locator(".map").focus()

@@ -20,7 +20,7 @@ from tests.llama_checkpoints import write_llama
 
 
 def test_a_page_can_be_mailed(tmp_path: Path) -> None:
-    made = gpt2viz.write_page(bundled_model(), tmp_path / "page.html")
+    made = gpt2viz.write_page(bundled_model(), tmp_path / "page.html", "<|endoftext|>A crane")
     assert made.stat().st_size < 6_000_000
     text = made.read_text(encoding="utf-16")
     assert "default-src 'none'" in text
