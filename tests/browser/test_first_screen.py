@@ -92,11 +92,7 @@ CHANGES: dict[str, list[tuple[Callable[[Page], None], tuple[str, ...], tuple[str
         )
     ],
     "side_by_side": [
-        (
-            partial(choose, name="Causal mask"),
-            (*BOTH, "in_numbers", "best", "heads_map"),
-            BOTH,
-        ),
+        (partial(choose, name="Causal mask"), (*BOTH, "in_numbers", "best", "heads_map"), BOTH),
         (lambda page: click_cell(page, "side_heads", 3, 1), (*BOTH, "heads_map"), BOTH),
         (lambda page: click_cell(page, "both_sides", 1, 0), (*BOTH, "in_numbers", "best"), BOTH),
     ],
@@ -130,16 +126,18 @@ def area(page: Page, key: str) -> FloatRect:
 
 
 def is_a_row(page: Page, *keys: str) -> None:
-    """The areas begin at one height, and so do all matrices in them."""
+    """The areas begin at one height, and so do all matrices in them, of about one size."""
     assert len({round(area(page, key)["y"]) for key in keys}) == 1
     firsts = page.evaluate(
         """keys => keys.flatMap(key => [...document.querySelectorAll(`.st-key-${key} *`)])
              .map(part => part.shadowRoot?.querySelector(".tiles")?.look).filter(Boolean)
-             .flatMap(({ boxes }) => boxes.map(({ y }) => y))""",
+             .flatMap(({ boxes }) => boxes.map(({ y, cw }) => [y, cw]))""",
         list(keys),
     )
-    assert len(firsts) >= 3
-    assert len(set(firsts)) == 1
+    tops, sides = zip(*firsts, strict=True)
+    assert len(tops) >= 3
+    assert len(set(tops)) == 1
+    assert max(sides) < 1.25 * min(sides)
 
 
 def test_what_a_click_changes_is_in_sight(walk: Visit, subtests: pytest.Subtests) -> None:

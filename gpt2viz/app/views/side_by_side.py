@@ -433,8 +433,9 @@ def _layer_pictures(view: View, part: Window, chosen: _Layers) -> None:
         f"{quantity}, {chosen.what}: layers {', '.join(others)} − layer {first}"
     )
     with st.container(key="layer_charts"):
-        if len(others) in (1, 2):  # all in one row
-            of_layers, of_differences = st.columns([len(whole), len(others)], gap="medium")
+        if len(others) in (1, 2):  # all in one row; each picture has names and a colour bar too
+            widths = [3 * len(whole) + 2, 3 * len(others) + 2]
+            of_layers, of_differences = st.columns(widths, gap="medium")
         else:
             of_layers, of_differences = st.container(), st.container()
         with of_layers:
@@ -456,10 +457,7 @@ def _layer_pictures(view: View, part: Window, chosen: _Layers) -> None:
         output.code(*chosen.code_behind(view), *([difference] if others else []), of=[alt, change])
         if chosen.head != "rollout":
             measures.proof(view, chosen.layers)
-        prose.caption(
-            "Click a row to choose that token on every page.",
-            width="content",
-        )
+        prose.caption("Click a row to choose that token on every page.", width="content")
 
 
 def _layer_differences(
