@@ -255,10 +255,11 @@ def _ask(question: Question, answered: list[str]) -> None:
 def _ask_explanation(id: str) -> bool:
     """Draw the field for an explanation; return whether it is long enough."""
     texts, key = progress.explanations(), f"answer_{id}"
-    st.session_state.setdefault(key, texts.get(id, ""))
+    shown = texts.get(id, "")
     with st.form(f"own_{id}", border=False):
-        given = texts[id] = st.text_area("In your own words", key=key, height=100, max_chars=800)
+        given = st.text_area("In your own words", shown, key=key, height=100, max_chars=800)
         st.form_submit_button("Send")
+    texts[id] = given
     done = is_right(given, EXPLAINED)
     if given and not done:
         prose.caption("A sentence or two, please.")

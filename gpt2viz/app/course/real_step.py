@@ -147,9 +147,8 @@ def by_hand(book: Book, text: str) -> None:
         view.trace.stage(stage, *at[:2])[at.query] for stage in ("scores", "scaled_scores")
     )
     further = config.layer_divisor(at.layer)
-    divisor = rf"(\sqrt{{{config.head_dim}}} \cdot {further})"
-    if further == 1:
-        divisor = rf"\sqrt{{{config.head_dim}}}"
+    root = rf"\sqrt{{{config.head_dim}}}"
+    divisor = root if further == 1 else rf"({root} \cdot {further})"
     book.write(text)
     size = config.head_dim**0.5 * further
     n = decimals(raw[at.key], lambda score: score / size, scaled[at.key])
