@@ -67,7 +67,7 @@ _ROPE = ("rope_parameters", "rope_theta", "rope_scaling")
 
 #: Fields that are read because another value, which is another model, is refused.
 _DEMANDED: Mapping[str, str] = {
-    "model_type": "The family of the model.",
+    "model_type": "The family of the model, one that gpt2viz knows.",
     "scale_attn_weights": "Scores are divided by √hs.",
     "add_cross_attention": "No attention to a second text.",
     "pruned_heads": "No head was taken out.",

@@ -157,6 +157,7 @@ def test_a_llamas_fields_go_by_the_files_names() -> None:
     listed = {field.name: field for field in explain(config_from(values), values)}
     assert listed["n_kv_head"].value == "2 groups"
     assert "The file calls it num_key_value_heads." in listed["n_kv_head"].meaning
+    assert "one that gpt2viz knows." in listed["model_type"].meaning
     assert listed["rope"].value == "default, base 100"
     assert listed["rope"].source == listed["mlp_dim"].source == "config.json"
     assert listed["sliding_window"].source == "default"

@@ -78,7 +78,7 @@ def test_no_record_or_a_broken_one_is_one_message(
     monkeypatch.setenv(settings.MODELS_VARIABLE, str(folder))
     at = open_page("training", model=folder.name, text="A crane")
     (message,) = at.error if record else at.info
-    expected = "a record of this model's training" if record else "no `training.json`"
+    expected = "a record of this model's training" if record else "no `training.json`. The bundled"
     assert expected in message.value.replace("\\", "")
     assert not pictures(at)
 

@@ -31,7 +31,7 @@ from gpt2viz.textbook import diagram
 
 #: Most characters that are tokenized step by step; more would fill many screens.
 LONGEST = 60
-#: How many of the pairs still waiting are named.
+#: How many of the pairs that had to wait are named.
 _WAITING = 3
 
 
@@ -163,7 +163,7 @@ def _merges(n: int, word: Word) -> None:
                 "this pair is merged": [pair for pair, _, _, _ in steps],
                 "rank": [rank for _, rank, _, _ in steps],
                 "the pieces then": ["  |  ".join(map(label, left)) for _, _, _, left in steps],
-                "pairs still waiting (rank)": [waiting for _, _, waiting, _ in steps],
+                "pairs that had to wait (rank)": [waiting for _, _, waiting, _ in steps],
             }
         ).astype({"rank": "Int64"}),
         f"Merges of {written}",

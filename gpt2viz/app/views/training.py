@@ -130,7 +130,7 @@ def _record_or_stop(view: View) -> TrainingRecord:
     if record is None:
         st.info(
             "Nothing was measured while this model learned: its folder has no `training.json`. "
-            "Choose the bundled model above to see a training.",
+            "The bundled one has it: choose that above.",
             icon=":material/info:",
         )
         st.stop()
