@@ -4,7 +4,6 @@ what it draws is what an independent GPT-2 computes; the server hears of it with
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -31,51 +30,31 @@ Weights = np.ndarray
 
 
 class Entry(NamedTuple):
-    """A page, what is chosen there, and the names by which Save offers some of its lines.
+    """A page, what is chosen there, and what its pictures of lines show, by their keys.
 
-    ``shown`` says what its pictures of lines show, by their keys: one head, or several together.
+    Each shows one head, or several together.
     """
 
     page: str
     chosen: dict[str, Any]
-    saved: Sequence[str]
     shown: dict[str, list[list[str]]]
 
 
 #: What is shown of a head: the text, then layer and head.
 ENTRIES = {
-    "a head": Entry(
-        "head",
-        {},
-        ["Attention weights of layer 1, head 2, as lines"],
-        {"stage_weights": [["first 1.2"]]},
-    ),
+    "a head": Entry("head", {}, {"stage_weights": [["first 1.2"]]}),
     "layers": Entry(
         "side_by_side",
         {"layers": "0,2,3", "head": 5},
-        ["Attention weight of layers 0, 2, 3, head 5, as lines"],
         {"layers_chart": [["first 0.5", "first 2.5", "first 3.5"]]},
     ),
     "the mask": Entry(
-        "side_by_side",
-        {"differs": "mask"},
-        ["A: Mask on · layer 1, head 2, as lines", "B: Mask off · layer 1, head 2, as lines"],
-        {"both_sides": [["first 1.2"], ["open 1.2"]]},
+        "side_by_side", {"differs": "mask"}, {"both_sides": [["first 1.2"], ["open 1.2"]]}
     ),
     "sentences": Entry(
         "side_by_side",
         {"differs": "text", "text2": SECOND},
-        [
-            "A: First sentence · layer 1, head 2, as lines",
-            "B: Second sentence · layer 1, head 2, as lines",
-        ],
         {"weights_a": [["first 1.2"]], "weights_b": [["second 1.2"]]},
-    ),
-    "the best heads": Entry(
-        "find",
-        {"find": "head"},
-        ["Attention weights of layer 1, head 2, as lines"],
-        {"chosen_head": [["first 1.2"]], "best_heads": [["best 0"], ["best 1"], ["best 2"]]},
     ),
 }
 
@@ -85,23 +64,10 @@ def opened(reader: Reader, entry: Entry, **more: Any) -> Page:
     return reader.open(entry.page, **{k: v for k, v in query.items() if v is not None})
 
 
-def ranked() -> Any:
-    """The heads in the order of Find: by how they are like 1.2."""
-    run = reference(BUNDLED, ids_of(TEXT), causal=True)["weights"]
-    every = [(layer, head) for layer in range(4) for head in range(8)]
-    chosen = run[1][2][1:].ravel()
-
-    def score(weights: Weights) -> float:
-        row = weights[1:].ravel()
-        return float(row @ chosen / np.linalg.norm(row) / np.linalg.norm(chosen))
-
-    return sorted(every, key=lambda at: -score(run[at[0]][at[1]]))
-
-
 def expected(shown: str) -> Weights:
     """The weights that are shown, from a GPT-2 that shares no code with the app."""
     of, _, where = shown.partition(" ")
-    layer, head = ranked()[int(where)] if of == "best" else map(int, where.split("."))
+    layer, head = map(int, where.split("."))
     tokens = ids_of(SECOND) if of == "second" else ids_of(TEXT)
     result: Weights = reference(BUNDLED, tokens, causal=of != "open")["weights"][layer][head]
     return result
@@ -130,9 +96,8 @@ def agree_all(page: Page, entry: Entry) -> None:
     for key, pictures in entry.shown.items():
         for n, sources in enumerate(pictures):
             of_all = [expected(shown) for shown in sources]
-            place = int(sources[0][-1]) if sources[0].startswith("best") else n
             for source, weights in enumerate(of_all):
-                agree(lines(page, key, place, source), weights, of_all)
+                agree(lines(page, key, n, source), weights, of_all)
 
 
 def choose(page: Page, name: str) -> None:
@@ -140,35 +105,29 @@ def choose(page: Page, name: str) -> None:
 
 
 def test_matrices_that_are_shrunk_are_lines_by_the_server(reader: Reader) -> None:
-    page = opened(reader, Entry("find", {"layer": None, "head": None}, [], {}))
+    page = opened(reader, Entry("find", {"layer": None, "head": None}, {}))
     assert [len(one["z"]) for one in drawn(page, "best_heads")] == [64] * 4
     choose(page, "Lines")
     assert reader.sent() == 1
     expect(page.locator(".st-key-best_heads .either.lined .rows")).to_have_count(4)
 
 
-# Several heads in one picture, and several pictures; tests/app/test_lines.py has every page.
-@pytest.mark.parametrize("what", ["layers", "the best heads"])
-def test_lines_and_matrices_without_the_server(reader: Reader, what: str) -> None:
-    entry = ENTRIES[what]
+def test_lines_and_matrices_without_the_server(reader: Reader) -> None:
+    """Several heads in one picture; ``tests/app/test_lines.py`` has every page."""
+    entry, key = ENTRIES["layers"], "layers_chart"
     page = opened(reader, entry)
-    matrices = {key: drawn(page, key) for key in entry.shown}
-    for key, pictures in entry.shown.items():
-        expect(picture(page, key)).to_be_visible()
-        flat = [shown for sources in pictures for shown in sources]
-        for shown, panel in zip(flat, matrices[key], strict=False):
-            assert_allclose(panel["z"], expected(shown), **TOLERANCE)
+    matrices = drawn(page, key)
+    expect(picture(page, key)).to_be_visible()
+    for shown, panel in zip(entry.shown[key][0], matrices, strict=True):
+        assert_allclose(panel["z"], expected(shown), **TOLERANCE)
     choose(page, "Lines")
     assert "picture=lines" in page.url
     agree_all(page, entry)
-    for key in entry.shown:
-        expect(picture(page, key)).not_to_be_visible()
-        page.locator(f".st-key-{key} .view").first.scroll_into_view_if_needed()
+    expect(picture(page, key)).not_to_be_visible()
     choose(page, "Matrix")
-    for key in entry.shown:
-        expect(picture(page, key)).to_be_visible()
-        expect(page.locator(f".st-key-{key} .view").first).not_to_be_visible()
-        assert drawn(page, key) == matrices[key]
+    expect(picture(page, key)).to_be_visible()
+    expect(page.locator(f".st-key-{key} .view").first).not_to_be_visible()
+    assert drawn(page, key) == matrices
     choose(page, "Lines")
     assert reader.sent() == 0, "the server was asked"
 
@@ -176,18 +135,15 @@ def test_lines_and_matrices_without_the_server(reader: Reader, what: str) -> Non
     settle(page)
     page.get_by_role("combobox", name="Picture").click()
     offered = " ".join(page.get_by_role("option").all_text_contents())
-    assert ", as lines" in offered
-    for name in entry.saved:
-        assert name in offered
+    assert "Attention weight of layers 0, 2, 3, head 5, as lines" in offered
     page.keyboard.press("Escape")
     page.keyboard.press("Escape")
     settle(page)
     agree_all(page, entry)
     reader.sent()
     choose(page, "Matrix")
-    for key in entry.shown:
-        expect(picture(page, key)).to_be_visible()
-        assert drawn(page, key) == matrices[key]
+    expect(picture(page, key)).to_be_visible()
+    assert drawn(page, key) == matrices
     assert reader.sent() == 0, "the server was asked"
 
 
@@ -196,15 +152,16 @@ def test_lines_of_the_part_that_is_shown(reader: Reader) -> None:
     page = opened(reader, ENTRIES[what])
     drag(page, key, (4.7, 1.7), (8.3, 6.3))
     choose(page, "Lines")
-    (shown,) = ENTRIES[what].shown[key][0]
-    weights = expected(shown)[5:9, 2:7]
-    agree(lines(page, key, 0, 0), weights, [weights])
+    sides = [expected(shown) for (shown,) in ENTRIES[what].shown[key]]
+    for n, weights in enumerate(sides):
+        part = weights[5:9, 2:7]
+        agree(lines(page, key, n, 0), part, [part])
     queries = page.locator(f".st-key-{key} .view").first.locator("button.q")
     assert queries.first.get_attribute("aria-label") == "query 5 ·mat"
     page.get_by_role("button", name="Show the whole text").click()
-    agree(lines(page, key, 0, 0), expected(shown), [expected(shown)])
+    agree(lines(page, key, 0, 0), sides[0], sides[:1])
     choose(page, "Matrix")
-    assert_allclose(drawn(page, key)[0]["z"], expected(shown), **TOLERANCE)
+    assert_allclose(drawn(page, key)[0]["z"], sides[0], **TOLERANCE)
     drag(page, key, (4.7, 1.7), (8.3, 6.3))
     choose(page, "Lines")
     assert reader.sent() == 0, "the server was asked"

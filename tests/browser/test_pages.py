@@ -46,7 +46,7 @@ TRAP = (
     "</script><script>canary=1</script> \u202e "
     "https://evil.test www.evil.test me@evil.test https:\\//evil.test :streamlit:"
 )
-#: What stands in its place on pages that run it many times.
+#: What stands in its place on pages that run it many times, and in a page's further modes.
 SHORT = "<img src=x onerror=canary=1> [a](javascript:canary=1) $x^2$ :material/home:"
 MANY_RUNS = "what_if?what_if=depends", "find?find=all", "training"
 #: Links that lead away, wherever they stand. Links to pages carry the text itself.
@@ -154,7 +154,8 @@ def test_pages_open_fit_run_nothing_typed_and_bar_nobody(
     for path in PATHS:
         with subtests.test(path or pages.ATTENTION.name):
             visitor.complaints.clear()
-            text = SHORT if path in MANY_RUNS else TRAP
+            name = path.partition("?")[0]
+            text = SHORT if path in MANY_RUNS or name in seen else TRAP
             page.mouse.move(0, 0)
             look_alike(page, 1440, dark)
             go(page, visitor.server, address(path, query | {"text": text}))
@@ -168,7 +169,7 @@ def test_pages_open_fit_run_nothing_typed_and_bar_nobody(
             if not seen:
                 open_numbers_and_save(page)
             fits(page, 400)
-            if (name := path.partition("?")[0]) not in seen or path == LINES:
+            if name not in seen or path == LINES:
                 fits(page, 1000)
                 dark = not dark
                 act(page, lambda dark=dark: look_alike(page, 1000, dark))  # type: ignore[misc]

@@ -114,9 +114,9 @@ def test_clicking_cells_hides_keys_and_the_link_brings_them_back(walk: Visit) ->
 
 
 def patch_of_a_sweep(page: Page) -> None:
-    """A click on a cell of a sweep tells what that patch does, in sight, and leads to it in full.
+    """A click on a cell of a sweep tells what that patch does, in sight.
 
-    The second sentence is the page's own, and the first one is put into it.
+    The second sentence is the page's own; ``tests/app/test_depends.py`` follows the patch in full.
     """
     act(page, page.get_by_role("radio", name="Patching").click)
     model, text = bundled_model(), "A crane ate fish"
@@ -127,9 +127,3 @@ def patch_of_a_sweep(page: Page) -> None:
     share = gpt2viz.patch_sweep(model, text, other, answer=answer).restored[2, 2]
     message = box_of(page.get_by_text(f"recovers {100 * share:.0f} % of the answer"))
     assert message["y"] + message["height"] <= 900
-    page.get_by_role("button", name="This patch as an edit").click()
-    page.wait_for_url("**edits=patch*")
-    settle(page)
-    edits = gpt2viz.parse_edits("patch:residual_in:2:2")
-    run = gpt2viz.trace(model, other, edits=edits, patch_from=text)
-    assert_allclose(panels(page)[1], run.stage("weights", 3)[0, 4], atol=1e-6)
