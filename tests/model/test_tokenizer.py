@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import random
 from collections.abc import Callable
 from pathlib import Path
-from unicodedata import category, normalize
+from unicodedata import normalize
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from tokenizers import (
     AddedToken,
@@ -28,10 +27,7 @@ from gpt2viz.errors import CheckpointError, TextError
 from gpt2viz.model.tokenizer import Tokenizer, load_tokenizer
 from tests.checkpoints import TEXT, edit_json, write_tokenizer
 
-# Surrogates are no characters, and the two regular-expression engines know different versions
-# of Unicode, so that a character assigned lately (category Cn for one of them) may be a letter
-# to the other.
-anything = st.text(st.characters(exclude_categories=["Cs", "Cn"]), max_size=60)
+anything = st.text(st.characters(exclude_categories=["Cs"]), max_size=60)
 like_text = st.lists(st.sampled_from([*TEXT.split(" "), " ", "  ", "\n", "'s", "7"])).map("".join)
 
 
@@ -44,22 +40,10 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> tuple[Tokenizer, ByteLevel
     return load_tokenizer(folder), theirs
 
 
-@pytest.fixture(scope="module")
-def repetitive(tmp_path_factory: pytest.TempPathFactory) -> tuple[Tokenizer, ByteLevelBPETokenizer]:
-    """The same, from a text of two letters, whose merges overlap in every way."""
-    folder = tmp_path_factory.mktemp("runs")
-    two_letters = "".join(random.Random(0).choices("aab", k=4000))
-    tokenizer = ByteLevelBPETokenizer()
-    tokenizer.train_from_iterator([two_letters], vocab_size=400, show_progress=False)
-    tokenizer.save_model(str(folder))
-    return load_tokenizer(folder), tokenizer
-
-
 @given(text=anything | like_text)
 @example("<|endoftext|> is ordinary text")
 @example("it's 'S they'LL  two spaces \n\n\t end ")
 @example("\x00 NUL, \u202e bidi, e\u0301 combining, \u200d joiner, \U0001f9a9 flamingo")
-@settings(max_examples=400)
 def test_ids_equal_hugging_faces_and_give_the_text_back(
     both: tuple[Tokenizer, ByteLevelBPETokenizer], text: str
 ) -> None:
@@ -70,49 +54,11 @@ def test_ids_equal_hugging_faces_and_give_the_text_back(
     assert ours.decode(ids) == text
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("space", "end"), [(" ", "x"), ("\u3000\n", "\u00a0!")])
-def test_a_million_spaces_are_a_text(
-    both: tuple[Tokenizer, ByteLevelBPETokenizer], space: str, end: str
-) -> None:
-    """Regular expressions that try a run's every end give up in the end."""
-    ours, theirs = both
-    text = "a" + space * (999_999 // len(space)) + end
-    assert ours.encode(text) == theirs.encode(text).ids
-
-
 def byte_letters() -> dict[int, str]:
     """The letter of each byte, by transformers."""
     from transformers.convert_slow_tokenizer import bytes_to_unicode
 
     return dict(bytes_to_unicode())
-
-
-@pytest.mark.slow
-def test_every_character_is_cut_off_where_hugging_face_cuts(tmp_path: Path) -> None:
-    """Merges of a letter, digit, sign or space with any byte show where a text was cut."""
-    letters = byte_letters()
-    pairs = [(letters[first], letters[byte]) for first in b"a1! " for byte in range(256)]
-    tokens = [*letters.values(), *(left + right for left, right in pairs)]
-    vocab = {token: i for i, token in enumerate(tokens)}
-    merges = "\n".join(" ".join(pair) for pair in pairs)
-    (tmp_path / "vocab.json").write_text(json.dumps(vocab), encoding="utf-8")
-    (tmp_path / "merges.txt").write_text(merges, encoding="utf-8")
-    ours = load_tokenizer(tmp_path)
-    theirs = ByteLevelBPETokenizer(str(tmp_path / "vocab.json"), str(tmp_path / "merges.txt"))
-    assigned = [c for c in map(chr, range(0x20000)) if category(c) not in ("Cs", "Cn")]
-    for start in range(0, len(assigned), 512):
-        chars = assigned[start : start + 512]
-        text = "".join(f"a{c}\n1{c}\n!{c}\n {c}\n" for c in chars)
-        assert ours.encode(text) == theirs.encode(text).ids, f"from U+{ord(chars[0]):04X}"
-
-
-@given(run=st.text("ab", min_size=1, max_size=12), times=st.integers(1, 40))
-def test_runs_of_one_pattern_merge_as_hugging_face_merges(
-    repetitive: tuple[Tokenizer, ByteLevelBPETokenizer], run: str, times: int
-) -> None:
-    ours, theirs = repetitive
-    assert ours.encode(run * times) == theirs.encode(run * times).ids
 
 
 def test_a_lone_surrogate_is_refused_with_its_place(
@@ -133,10 +79,8 @@ def test_the_end_of_text_comes_first_only_when_asked_for(tmp_path: Path) -> None
     assert ours.encode("", bos=True) == [special]
 
 
-def test_a_vocabulary_without_the_end_of_text(
-    repetitive: tuple[Tokenizer, ByteLevelBPETokenizer],
-) -> None:
-    ours, _ = repetitive
+def test_a_vocabulary_without_the_end_of_text() -> None:
+    ours = of_bytes(spelled([]), [])
     assert ours.end_of_text is None
     with pytest.raises(TextError, match=r"has no token <\|endoftext\|> to put first"):
         ours.encode("ab", bos=True)
@@ -330,14 +274,12 @@ def merge_lists(draw: st.DrawFn) -> list[tuple[str, str]]:
     return draw(st.permutations(merges) | st.just(merges))
 
 
-@pytest.mark.slow
 @given(merges=merge_lists(), texts=st.lists(st.text("abc", max_size=30), min_size=1, max_size=5))
 @example(merges=[("b", "c"), ("a", "b"), ("ab", "c")], texts=["abc", "aabc"])
 @example(merges=[("a", "b"), ("b", "c"), ("a", "bc"), ("ab", "c")], texts=["abc", "cabcab"])
 @example(merges=[("a", "b"), ("b", "c"), ("a", "b")], texts=["abc"])  # the last of two holds
 @example(merges=[("ab", "c"), ("a", "b")], texts=["abc", "abcabc"])
 @example(merges=[("a", "a"), ("a", "aa")], texts=["aaa", "aaaa"])
-@settings(max_examples=400)
 def test_merges_that_contradict_each_other_give_hugging_faces_ids(
     merges: list[tuple[str, str]], texts: list[str]
 ) -> None:
@@ -347,13 +289,6 @@ def test_merges_that_contradict_each_other_give_hugging_faces_ids(
         ids = theirs.encode(text).ids
         assert ours.encode(text) == ids
         assert [i for word in follow(ours, text) for i in word.ids] == ids
-
-
-def test_a_long_word_of_a_contradictory_list_is_merged_at_once() -> None:
-    """Letters without a space: minutes, were every merge to look at all of them."""
-    merges = [("b", "c"), ("a", "b"), ("ab", "c"), ("a", "a"), ("aa", "aa")]
-    ours = of_bytes(spelled(merges), merges)
-    assert len(ours.encode("a" * 200_000)) == 50_000
 
 
 # Llama 3's, Qwen2's.
