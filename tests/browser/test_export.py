@@ -212,23 +212,10 @@ def test_a_columns_picture_can_be_read_and_leaves_nothing_blank(
                 assert max(runs) < 0.15 * len(blank)
 
 
-def press_everything(page: Page | Frame) -> None:
-    """Press every button of the first picture, and of whatever opens then; nothing may lead away.
-
-    All pictures have the same buttons.
-    """
-    page.wait_for_function("document.querySelectorAll('.js-plotly-plot .heatmaplayer').length")
-    links = page.locator("a").evaluate_all("all => all.map(link => link.href)")
-    assert [link for link in links if link.startswith("http")] == []
-    plot = page.locator(".js-plotly-plot").first
-    buttons = plot.locator(".modebar-btn")
-    assert buttons.count()
-    for button in buttons.all():
-        plot.hover(position={"x": 5, "y": 5})
-        button.click()
-        for further in plot.locator("button").all()[::-1]:  # of a question that it asks
-            further.click()
-    page.wait_for_timeout(300)
+def buttons(page: Page | Frame) -> list[str]:
+    """What Plotly's buttons are for."""
+    named = page.locator(".modebar-btn").evaluate_all("all => all.map(b => b.dataset.title)")
+    return list(map(str, named))
 
 
 _NUMBERS = """
@@ -588,9 +575,8 @@ def test_a_figure_that_plotly_writes_offers_no_upload(
     trace.heatmap(1, 0).write_html(tmp_path / "x.html", include_plotlyjs=True)
     offline.goto((tmp_path / "x.html").as_uri())
     offline.wait_for_selector(".modebar-btn", state="attached")
-    titles = offline.locator(".modebar-btn").evaluate_all("all => all.map(b => b.dataset.title)")
-    assert titles
-    assert not [title for title in titles if "hare" in title]
+    assert buttons(offline)
+    assert not [title for title in buttons(offline) if "hare" in title]
 
 
 def test_a_notebooks_figure_opens_without_a_network(
@@ -629,7 +615,8 @@ def test_a_notebook_that_shuts_each_output_in_shows_it_all(
     assert frame.get_by_text(sizes).count() == 1
     assert frame.evaluate("window.hacked") is None
     assert frame.evaluate("window.origin") == "null"
-    press_everything(frame)
+    assert frame.locator("a[href^=http]").count() == 0  # nor Plotly's logo, which is a link
+    assert buttons(frame) == ["Download plot as a PNG", "Reset axes"]
 
 
 @pytest.fixture(scope="module")
