@@ -74,9 +74,8 @@ def test_any_text_is_read_or_refused(text: str) -> None:
     check(text)
 
 
-@pytest.mark.slow
 def test_a_long_text_is_read(subtests: pytest.Subtests) -> None:
-    for unit in ("a", " ", "7", "🦩", "e\u0301", "<b>", "\n", "'", "word "):
+    for unit in (" ", "🦩", "word "):
         with subtests.test(unit=unit):
             check(unit * (200_000 // len(unit.encode())))
 

@@ -209,7 +209,7 @@ def test_every_chapter_takes_any_text(
     at, rng = open_page("textbook"), Random("chapters")
     text = "<b>$x$ [l](u) :smile:</b> 👩‍🚀 naïve "
     short = [value for value in ODD if len(value) < 100]  # all are in the address at once
-    frame = {"text": text + "the bank " * 60 + text, "causal": "false"}
+    frame = {"text": text + "the bank " * 24 + text, "causal": "false"}
     of_chapters = {one.name for one in parameters.PARAMETERS if one.on == (pages.TEXTBOOK,)}
     for chapter, message in contents.CHAPTERS.items():
         odd = {name: rng.choice(short) for name in sorted(of_chapters)}
