@@ -195,8 +195,8 @@ def real(folder: Path) -> Path:
 
 def model_in(folder: Path) -> Path:
     """The folder itself, or a training's last checkpoint if it holds nothing else."""
-    steps = [] if is_there(folder / "config.json") else steps_in(folder)
-    return steps[-1][1] if steps else folder
+    steps = steps_in(folder) or steps_in(folder / "steps")
+    return folder if is_there(folder / "config.json") or not steps else steps[-1][1]
 
 
 def name_paths(folders: Iterable[Path]) -> dict[str, Path]:

@@ -76,14 +76,15 @@ def test_folders_are_found_in_the_order_of_their_steps(
         assert_allclose(seen, expected, rtol=1e-4, atol=1e-6)
 
 
-def test_a_folder_of_nothing_but_checkpoints_is_the_last_of_them(tmp_path: Path) -> None:
-    write_steps(tmp_path / "mine", "checkpoint")
-    model = gpt2viz.load_model(tmp_path / "mine")
+@pytest.mark.parametrize("called", ["checkpoint", "steps/step"])
+def test_a_folder_of_checkpoints_alone_is_the_last_of_them(tmp_path: Path, called: str) -> None:
+    write_steps(tmp_path / "mine", called)
+    end = tmp_path / "mine" / f"{called}-300"
+    model, last = map(gpt2viz.load_model, (tmp_path / "mine", end))
     assert model.name == "mine"
-    assert settings.name_paths([tmp_path / "mine"])["mine"] == tmp_path / "mine" / "checkpoint-300"
-    last = gpt2viz.load_model(tmp_path / "mine" / "checkpoint-300")
+    assert settings.name_paths([tmp_path / "mine"])["mine"] == end
     assert torch.equal(model.network.wte.weight, last.network.wte.weight)
-    for given in ("mine", "mine/checkpoint-10"):  # one of them stands among the others
+    for given in ("mine", f"mine/{called}-10"):  # one of them stands among the others
         assert list(gpt2viz.load_steps(tmp_path / given)) == [2, 10, 300]
 
 
@@ -186,7 +187,6 @@ def test_five_bits_a_number(tmp_path: Path) -> None:
     assert 5.0 < bits < 5.2  # log2(√(2πe) · 8) is 5.05
 
 
-Tensors = dict[str, torch.Tensor]
 WTE, GAIN, FC = "wte.weight", "ln_f.weight", "h.1.mlp.c_fc.weight"
 
 
@@ -218,7 +218,7 @@ def deflated(numbers: bytes) -> torch.Tensor:
     ],
 )
 def test_a_packed_file_that_is_another_thing_is_refused(
-    packed: Path, change: Callable[[Tensors], Any], message: str
+    packed: Path, change: Callable[[dict[str, torch.Tensor]], Any], message: str
 ) -> None:
     path = packed / "steps" / "step-2.safetensors"
     tensors = load_file(path)
