@@ -31,7 +31,6 @@ from tests.browser.conftest import seen_by_axe
 from tests.bundled import CATS, bundled_model, ids_of
 from tests.checkpoints import write_checkpoint
 from tests.live_page import SENTENCES, LivePage
-from tests.llama_checkpoints import write_llama
 from tests.notebook.test_show import CASES, in_float32
 from tests.pictures.samples import one_of_every_kind
 from tests.pictures.test_svg import colors
@@ -50,17 +49,8 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 
 @pytest.fixture(scope="module")
-def trace(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> gpt2viz.Trace:
-    """A run of the bundled model, or of one of Llama's family where a test asks for it."""
-    if getattr(request, "param", "stories") == "stories":
-        return gpt2viz.trace(bundled_model(), TEXT)
-    folder = write_llama(tmp_path_factory.mktemp("models") / "llama", max_position_embeddings=64)
-    return gpt2viz.trace(gpt2viz.load_model(folder), TEXT)
-
-
-of_both_families = pytest.mark.parametrize("trace", ["llama", "stories"], indirect=True)
+def trace() -> gpt2viz.Trace:
+    return gpt2viz.trace(bundled_model(), TEXT)
 
 
 @pytest.fixture(scope="module")
@@ -73,7 +63,6 @@ def drawing(chromium: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CHROMIUM", chromium)
 
 
-@of_both_families
 def test_an_svg_is_whole_and_says_what_it_is(
     trace: gpt2viz.Trace, about: export.About, tmp_path: Path
 ) -> None:
@@ -104,7 +93,6 @@ def test_the_caption_is_below_the_picture_and_on_the_paper(
         assert first.text == "weights, layer 1, head 0"
 
 
-@of_both_families
 def test_a_pdf_has_its_words_as_text(
     trace: gpt2viz.Trace, about: export.About, tmp_path: Path
 ) -> None:
