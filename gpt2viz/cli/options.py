@@ -183,7 +183,7 @@ def read_means(
     try:
         return gpt2viz.mean_reference(loaded, map(encode, documents(file)))
     except GPT2VizError as error:
-        why = str(error).partition("; a command reads")[0]  # which this doesn't
+        why = str(error).partition("; on the command line")[0]  # which this doesn't
         raise click.BadParameter(why, param_hint="--mean-over") from None
 
 

@@ -17,7 +17,7 @@ FIELD = "text"
 _PLAIN, _ROWS = (".txt", ".text", ""), (".jsonl", ".ndjson", ".parquet")
 _KINDS = (
     "a corpus is .txt with one document per line, .jsonl or .parquet with one per row, or a "
-    "folder of these, where each .txt is one document; a command reads stdin for -"
+    "folder of these, where each .txt is one document; on the command line - is stdin"
 )
 
 
@@ -38,7 +38,7 @@ class Corpus:
             files = [self.path]
         for path in files:
             if path.exists() and not path.is_file():
-                raise SurveyError(f"{path} isn't an ordinary file; a command reads stdin for -")
+                raise SurveyError(f"{path} isn't an ordinary file; on the command line - is stdin")
             if path.suffix.lower() not in (*_PLAIN, *_ROWS):
                 raise SurveyError(f"{path} can't be read: {_KINDS}")
         return files

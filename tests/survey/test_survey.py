@@ -161,7 +161,7 @@ def test_a_column_of_numbers_and_a_pipe_are_no_texts(tmp_path: Path) -> None:
     with pytest.raises(SurveyError, match=r"x\.parquet: no field 'text'\. There are: n\."):
         list(documents(tmp_path / "x.parquet"))
     os.mkfifo(tmp_path / "pipe.txt")
-    with pytest.raises(SurveyError, match=r"pipe\.txt isn't an ordinary file; a command reads"):
+    with pytest.raises(SurveyError, match=r"pipe\.txt isn't an ordinary file; on the command line"):
         list(documents(tmp_path))
 
 
