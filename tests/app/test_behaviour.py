@@ -361,10 +361,10 @@ SMALLEST: dict[str, dict[str, Any]] = {
 EVERY = [
     *((view, {"text2": "B", "keys": "0"}) for view in VIEWS),
     *(
-        (page, more)
+        (page, {"picture": "lines"})
         for page in ("attention", "head", "side_by_side", "side_by_side?differs=mask", "what_if")
-        for more in ({"picture": "lines"}, {"causal": "false"})
     ),
+    *((view, {"causal": "false"}) for view in VIEWS),
     ("predict?predict=generate", {"cache": "true"}),
     *(("textbook", {"chapter": name}) for name, c in CHAPTERS.items() if c.sentence),
     ("what_if", {"edits": "off:0.0,mean:0.0,attn:0,mlp:0,window:1,nofirst,scale:0.0:2"}),
