@@ -38,18 +38,19 @@ export function strongest(p, weights, at) {
 }
 
 /** The line from one word to another, between the middles of their upper edges. Within a line of
- * text it is an arc, higher the farther they are apart.
+ * text it is an arc, higher the farther they are apart. Below the `first` line it runs over words:
+ * then it is faint and has no label.
  *
  * @param {number[]} from @param {number[]} to */
-export function arc([x1, y1], [x2, y2], room) {
+export function arc([x1, y1], [x2, y2], room, first = y1) {
   const far = Math.abs(x2 - x1), loops = far < 2 // wide enough to be seen as a ring
   const high = loops ? 22 : Math.min(room - 18, 16 + far * .28)
+  const faint = Math.max(y1, y2) > first + LINE ? .4 : 1
   if (Math.abs(y2 - y1) > LINE)
-    return { path: `M${x1} ${y1}Q${x1} ${(y1 + y2) / 2} ${x2} ${y2}`, top: [(x1 + x2) / 2,
-      (y1 + y2) / 2], faint: .4 } // words can be read through it
+    return { path: `M${x1} ${y1}Q${x1} ${(y1 + y2) / 2} ${x2} ${y2}`, faint }
   const [left, right] = loops ? [x1 - 36, x2 + 36] : [x1, x2], y = y1 - high * 4 / 3
-  return { path: `M${x1} ${y1}C${left} ${y} ${right} ${y} ${x2} ${y2}`,
-    top: [(x1 + x2) / 2, y1 - high] }
+  return { path: `M${x1} ${y1}C${left} ${y} ${right} ${y} ${x2} ${y2}`, faint,
+    top: faint < 1 ? undefined : [(x1 + x2) / 2, y1 - high] }
 }
 
 // A label starts with a dot for its space; words are spaced instead, except for a lone space.
@@ -85,7 +86,7 @@ function ends({ p }, shown) {
   const weights = weightsOf(p.numbers)
   if (!weights && (shown.layer !== p.layer || shown.head !== p.head)) return []
   return strongest(p, weights, shown).map(([key, share]) =>
-    ({ key, share, label: share.toFixed(2) }))
+    ({ key, share, label: share < .1 ? "" : share.toFixed(2) }))
 }
 
 /** The font size of the words, in pixels: the largest, within bounds, at which they fit a line. */
@@ -115,13 +116,13 @@ function draw(view, moves = false) {
   // All are measured before any is drawn: otherwise the browser lays the page out for each.
   const start = top(from), arcs = ends(view, shown).toReversed()
     .map(({ key, ...end }) => ({ ...end, word: words[key - p.first] })).filter(({ word }) => word)
-    .map((end) => ({ ...end, ...arc(start, top(end.word), ROOM) }))
-  for (const { word, share, label, path, top: [x, y], faint = 1 } of arcs) {
+    .map((end) => ({ ...end, ...arc(start, top(end.word), ROOM, top(words[0])[1]) }))
+  for (const { word, share, label, path, top: at, faint } of arcs) {
     word.style.background = `color-mix(in srgb, var(--arc) ${35 * share}%, transparent)`
-    const width = 1 + 8 * share
+    const width = 1 + 8 * share, above = 2 + width / 2
     makeSvg("path", { d: path, pathLength: 1, "stroke-width": width,
       opacity: faint * (.35 + .6 * share) }, svg)
-    if (label && share >= .1) makeSvg("text", { x, y: y - 2 - width / 2 }, svg).textContent = label
+    if (label && at) makeSvg("text", { x: at[0], y: at[1] - above }, svg).textContent = label
   }
   svg.append(...svg.querySelectorAll("text")) // over all arcs
 }
