@@ -39,6 +39,8 @@ def main() -> None:
     """Print a table for the last word of a full text, and one for a token that is written on."""
     gpt2viz.tune_process()
     torch.set_num_threads(1)
+    if "--help" in sys.argv:
+        sys.exit(__doc__)
     name, *tokens = sys.argv[1:] or [str(FOLDER)]
     start, used = time.perf_counter(), time.process_time()
     model = gpt2viz.load_model(name)
