@@ -127,13 +127,8 @@ def test_the_cell_is_worked_out(expected: Any) -> None:
     causal, stages = expected
     at = open_page("head", **address(causal, layer="1", head="4", query="7", key="9"))
     tables = at.session_state["_shown"].tables
-    dot, softmax, output = (
-        tables[name]
-        for name in (
-            *("q·k, dimension by dimension", "Softmax, key by key"),
-            "The output, dimension by dimension",
-        )
-    )
+    dot, output = (tables[f"{name}, dimension by dimension"] for name in ("q·k", "The output"))
+    softmax = tables["Softmax, key by key"]
     q, k, v = (stages[name][1][4] for name in "qkv")
     weights = stages["weights"][1][4][7]
     assert_allclose(dot["q × k"], q[7] * k[9], **TOLERANCE)
@@ -213,15 +208,15 @@ def test_layers_side_by_side_and_their_differences(expected: Any, shown: dict[st
         mean = weights.mean(axis=0)
         mixed = (mean + np.eye(12)) / 2 @ mixed
         layers.append({"mean": mean, "rollout": mixed}.get(shown.get("compare", ""), weights[2]))
-    drawn = panels(at, "layers_chart")
-    assert_allclose(drawn, [layers[0], layers[3], layers[1]], **TOLERANCE)
+    assert_allclose(panels(at, "layers_chart"), [layers[0], layers[3], layers[1]], **TOLERANCE)
     drawn = panels(at, "differences")
     assert_allclose(drawn, [layers[3] - layers[0], layers[1] - layers[0]], **TOLERANCE)
     assert titles(at, "differences") == ["Layer 3 − layer 0", "Layer 1 − layer 0"]
     panel = matrices(at, "differences")[0].panel
     assert panel["high"] == -panel["low"] == pytest.approx(np.abs(drawn).max())
-    of_weights = "weight" in header_of(canvas(at, "differences"))["bar"]
-    assert of_weights == (shown != {"compare": "rollout"})
+    header = header_of(canvas(at, "differences"))
+    assert ("weight" in header["bar"]) == (shown != {"compare": "rollout"})
+    assert ": layer 3, layer 1 − layer 0." in header["alt"]
 
 
 def test_shape_table_is_the_runs_own(model: gpt2viz.Model) -> None:

@@ -113,6 +113,7 @@ def test_a_space_at_the_end_is_told_and_taken_away(text: str, expected: str, lab
     assert at.query_params["text"] == text.rstrip()
     assert "ends with" not in plain(" ".join(c.value for c in at.caption))
     at = open_page("side_by_side?differs=text", text="the cat", text2=text)
+    assert f"Second sentence: This text {expected}" in plain(" ".join(c.value for c in at.caption))
     press(at, label)
     assert at.text_input(key="text2").value == text.rstrip()
 

@@ -135,7 +135,7 @@ def test_lines_and_matrices_without_the_server(reader: Reader) -> None:
     settle(page)
     page.get_by_role("combobox", name="Picture").click()
     offered = " ".join(page.get_by_role("option").all_text_contents())
-    assert "Attention weight of layers 0, 2, 3, head 5, as lines" in offered
+    assert "Attention weight of layer 0, layer 2, layer 3, head 5, as lines" in offered
     page.keyboard.press("Escape")
     page.keyboard.press("Escape")
     settle(page)

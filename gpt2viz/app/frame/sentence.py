@@ -35,22 +35,21 @@ def box(which: Text, default: str, label: str, *, placeholder: str, **look: Any)
 
 
 def notes(which: Text) -> None:
-    """Show notes on a text: that it is too long for a link, and the effect of trailing spaces."""
+    """Show notes on a text: that it is too long for a link, and the effect of trailing spaces.
+
+    A button removes these.
+    """
     text: str = address.get(which)
+    whose = "" if which is parameters.TEXT else "Second sentence: "
     if len(text) > address.LONGEST_TEXT:
-        prose.caption("This text is too long for a link: the address of this page leaves it out.")
-    _note_spaces(which, text)
-
-
-def _note_spaces(which: Text, text: str) -> None:
-    """Note trailing spaces, with a button that removes them."""
+        prose.caption(f"{whose}{sentence('frame.too_long')}")
     bare = text.rstrip(" ")
     if not bare or bare == text:
         return
     n = len(text) - len(bare)
     spaces = "a space" if n == 1 else f"{n} spaces"
     with st.container(horizontal=True, vertical_alignment="center"):
-        prose.caption(sentence("frame.ends_with", spaces=spaces), width="content")
+        prose.caption(f"{whose}{sentence('frame.ends_with', spaces=spaces)}", width="content")
         st.button(
             "Remove the space" if n == 1 else "Remove them",
             icon=":material/backspace:",

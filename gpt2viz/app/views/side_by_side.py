@@ -427,11 +427,10 @@ def _layer_pictures(view: View, part: Window, chosen: _Layers) -> None:
         for layer in chosen.layers
     ]
     panels = [part.fit(panel) for panel in whole]
-    quantity, (first, *others) = panels[0].quantity.capitalize(), map(str, chosen.layers)
-    alt = panels[0].label(f"{quantity} of layers {', '.join([first, *others])}, {chosen.what}")
-    change = panels[0].label(
-        f"{quantity}, {chosen.what}: layers {', '.join(others)} − layer {first}"
-    )
+    quantity = panels[0].quantity.capitalize()
+    first, *others = (f"layer {n}" for n in chosen.layers)
+    alt = panels[0].label(f"{quantity} of {', '.join([first, *others])}, {chosen.what}")
+    change = panels[0].label(f"{quantity}, {chosen.what}: {', '.join(others)} − {first}")
     with st.container(key="layer_charts"):
         if len(others) in (1, 2):  # all in one row; each picture has names and a colour bar too
             widths = [3 * len(whole) + 2, 3 * len(others) + 2]
