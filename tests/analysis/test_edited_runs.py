@@ -53,7 +53,6 @@ Change = Callable[[np.ndarray], np.ndarray]
 CASES: dict[str, dict[str, Any]] = {
     "": {},
     "off:0.0": {"heads": {(0, 0): 0}},
-    "off:2.3": {"heads": {(2, 3): 0}},
     "scale:1.2:-1.5": {"heads": {(1, 2): -1.5}},
     "scale:1.2:2.5,scale:1.2:0.5": {"heads": {(1, 2): 1.25}},
     "scale:0.1:0": {"heads": {(0, 1): 0}},
@@ -62,7 +61,6 @@ CASES: dict[str, dict[str, Any]] = {
     "scale:2.0:3,mean:2.0": {"means": {(2, 0): 1}},
     "mean:1.1,off:1.1": {"heads": {(1, 1): 0}},
     "off:1.1,mean:1.1": {"means": {(1, 1): 1}},
-    "attn:0": {"silent": ["h.0.attn"]},
     "attn:1": {"silent": ["h.1.attn"]},
     "attn:2,attn:0": {"silent": ["h.2.attn", "h.0.attn"]},
     "attn:1,off:1.2,scale:1.0:2,mean:1.3": {
@@ -72,7 +70,6 @@ CASES: dict[str, dict[str, Any]] = {
     },
     "mlp:0": {"silent": ["h.0.mlp"]},
     "mlp:2": {"silent": ["h.2.mlp"]},
-    "forbid:5:2": {"pairs": [(5, 2)]},
     "forbid:5:2,forbid:5:5,forbid:8:0": {"pairs": [(5, 2), (5, 5), (8, 0)]},
     "window:1": {"pairs": [(i, j) for i in range(9) for j in range(9) if i != j]},
     "window:3": {"pairs": [(i, j) for i in range(9) for j in range(9) if not -3 < i - j < 3]},
