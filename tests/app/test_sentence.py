@@ -368,7 +368,6 @@ def grouped(weights: Any, members: np.ndarray) -> np.ndarray:
 
 def test_the_attention_page_in_words(split_stages: Any, members: np.ndarray) -> None:
     at = open_page("attention", **IN_WORDS, layer="2", head="1", query="3")
-    assert members.shape == (6, len(members[0]))
     assert members.sum(axis=1).max() == 5  # the flamingo, with the space before it
     expected = grouped(split_stages["weights"][2], members)
     shown = heatmaps(at, "all_heads")
@@ -384,7 +383,8 @@ def test_the_attention_page_in_words(split_stages: Any, members: np.ndarray) -> 
     assert frames(at, "one_head") == [[2, 2, 0, 5]]  # token 3 is in word 2
     assert "between words" in header_of(canvas(at, "one_head"))["bar"]
     assert "are 6 words" in " ".join(block.value for block in at.caption)
-    (table,) = at.session_state["_shown"].tables.values()
+    ((name, table),) = at.session_state["_shown"].tables.items()
+    assert name == "Attention weights · whole words, layer 2, head 1"
     assert list(table.index)[2:4] == ["2 ·didn't", "4 ·cross"]
 
 

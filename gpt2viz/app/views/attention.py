@@ -66,7 +66,7 @@ class _Chosen:
     @property
     def what(self) -> str:
         """The measure's name."""
-        return measures.MEASURES[self.shown][0]
+        return f"{measures.MEASURES[self.shown][0]}{self.between}"
 
     @property
     def between(self) -> str:
