@@ -136,7 +136,7 @@ def take_apart(book: Book) -> dict[str, Any]:
         "raised": f"{case.raised:.2f}",
         "lowered": f"{abs(case.lowered):.2f}",
         "apart": f"{case.raised + case.lowered:.2f}",
-        "above": ABOVE,
+        "above": ABOVE.capitalize(),
         "below": BELOW,
         "verb": "raises" if case.above else "lowers",
         "rule": case.rule and literal(" ".join(case.words()[:: len(case.words()) - 1])),
