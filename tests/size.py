@@ -20,7 +20,7 @@ SUFFIXES = (".py", ".js", ".css")
 AT_MOST = {
     "product lines": (61_467, 44_000),
     "of them app/": (24_914, 17_500),
-    "lines of tests and benchmarks": (49_926, 37_000),
+    "lines of tests and benchmarks": (49_925, 37_000),
     "modules": (300, 300),
     "private names of Streamlit": (2, 3),
     "selectors of Streamlit's in theme.css": (5, 10),

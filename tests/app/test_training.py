@@ -32,7 +32,6 @@ from tests.app.pages import (
     page_text,
     panels,
     pictures,
-    plain,
     sent,
 )
 from tests.checkpoints import load_ahead, write_checkpoint
@@ -45,8 +44,7 @@ CURVES = json.loads((BUNDLED / "training.json").read_text(encoding="utf-8"))["cu
 def test_the_record_is_counted_and_drawn_and_the_card_is_shown() -> None:
     at = open_page("training")
     assert sent(at, "steps")["map"]["chosen"] == np.argmax(CURVES[-1]["induction"]) > 0
-    text = "\n".join(block.value for block in (*at.markdown, *at.caption))
-    assert f"What {round(CURVES[-1]['tokens'] / 1e6, 1)} million tokens taught it" in plain(text)
+    assert f"What {CURVES[-1]['tokens'] / 1e6:.1f} million tokens taught it" in page_text(at)
     assert any(f"measured {len(CURVES)} times" in block.help for block in at.caption)
     names = ("held_out_loss", "first_half_loss", "second_half_loss")
     for line, name in zip(chart(at, "losses")["data"], names, strict=True):
@@ -186,21 +184,22 @@ def test_no_head_is_born_at_a_checkpoint_with_the_weights_of_another(
 
 
 def test_what_changed_between_two_points_is_measured_over_texts(grown: Path) -> None:
-    steps = list(gpt2viz.load_steps(grown))
-    at = open_page("training", step=str(steps[1]), since=str(steps[0]))
+    at = open_page("training", step="20", since="1")
     texts = [f"{start} crane ate fish by the river" for start in ("A", "The", "One", "No", "My")]
     at.text_area("texts").set_value("\n".join(texts)).run()
     finish(at, "Compare over 5 texts")
-    early, late = (gpt2viz.load_steps(grown)[step] for step in steps[:2])
+    early, late = (gpt2viz.load_steps(grown)[step] for step in STEPS[:2])
     changes = gpt2viz.compare_models(early, late, texts, n_tokens=early.config.n_positions)
     assert changes.words() in page_text(at)
     assert_allclose(panels(at, "changes_map")[0], changes.mean["own output"], rtol=1e-3)
+    at.toggle("changes_back").set_value(True).run()
+    finish(at.selectbox("since").set_value(STEPS[2]).run(), "Compare over 5 texts")
+    assert not at.toggle("changes_back").value  # as the browser shows it, which has seen it go
 
 
 def test_the_pictures_of_the_point_can_be_saved(grown: Path) -> None:
     page = open_page("training", model="grown", text=TEXT, step="20", layer="1", head="0")
-    (message,) = page.info  # its checkpoints stand above: how it learned is shown
-    assert "Nothing was measured while this model learned" in message.value
+    assert "Nothing was measured while this model learned" in page_text(page)
     shown: output.PageOutputs = page.session_state["_shown"]
     ids = gpt2viz.load_model(grown).tokenizer.encode(TEXT)
     head = shown.pictures["Weights of head 1.0 at step 20 and in the model itself"].matrices

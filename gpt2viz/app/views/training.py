@@ -68,7 +68,8 @@ def show() -> None:
     view = page.open_page(pages.TRAINING, choosing="")
     if _checkpoints(view):
         st.divider()
-    record = _record_or_stop(view)
+    if (record := _record(view)) is None:
+        return  # a stop would leave Streamlit the values of widgets that are gone
     losses, heads = st.columns([5, 6], gap="large")
     with losses:
         _losses(record)
@@ -120,20 +121,19 @@ def _growth(view: View, record: TrainingRecord) -> None:
         prose.caption(sentence("training.set", heads=named))
 
 
-def _record_or_stop(view: View) -> TrainingRecord:
-    """Return the model's training record; without one, show a message and stop the page."""
+def _record(view: View) -> TrainingRecord | None:
+    """Return the model's training record; without one, show a message and return None."""
     try:
         record = run_cache.training(view.model.name)
     except CheckpointError as error:
         st.error(literal(str(error)), icon=":material/error:")
-        st.stop()
+        return None
     if record is None:
         st.info(
             "Nothing was measured while this model learned: its folder has no `training.json`. "
             "The bundled one has it: choose that above.",
             icon=":material/info:",
         )
-        st.stop()
     return record
 
 
