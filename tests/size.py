@@ -18,8 +18,8 @@ SUFFIXES = (".py", ".js", ".css")
 
 #: What each may weigh now, and the aim.
 AT_MOST = {
-    "product lines": (61_467, 44_000),
-    "of them app/": (24_914, 17_500),
+    "product lines": (61_464, 44_000),
+    "of them app/": (24_912, 17_500),
     "lines of tests and benchmarks": (49_925, 37_000),
     "modules": (300, 300),
     "private names of Streamlit": (2, 3),

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from gpt2viz.analysis.top_attention import TopAttention, strongest_links
 from gpt2viz.arrays import Array, Pairs
 from gpt2viz.errors import AttentionError
-from gpt2viz.labels import pluralize, sentence
+from gpt2viz.labels import numeral, pluralize, sentence
 from gpt2viz.notebook.given import FILL, Given, check
 from gpt2viz.notebook.picture import picture
 from gpt2viz.notebook.stored import STEPS, Stored, deflate, pool_heads, pool_mask, store
@@ -394,7 +394,7 @@ def _notes(data: Given, facts: _Facts, read: _Layers) -> list[str]:
     notes = [f"Queries down: {T:,}. Keys across: {S:,}."]
     if not facts.weights:
         colors = f"{ABOVE} above 0, {BELOW} below" if facts.scale == "signed" else "from 0 up"
-        ends = {"low": facts.low, "high": facts.high}
+        ends = {"low": numeral(facts.low, ".4g"), "high": numeral(facts.high, ".4g")}
         notes.append(sentence("notebook.no_weights", **ends, colors=colors))
     if facts.beyond:
         notes.append(sentence("notebook.beyond", peak=facts.peak, share=facts.beyond))

@@ -71,8 +71,9 @@ test("layers stand side by side where they are more than heads, which get larger
     if (n % 9) assert.ok(y >= boxes[n - 1].y + side + 3 && x === boxes[n - 1].x)
     if (n >= 9) assert.ok(x >= boxes[n - 9].x + side && y === boxes[n - 9].y)
   })
-  for (const [model, width] of [[deep, 400], [{ ...deep, bare: true }, 800], [MODEL, 800]])
-    assert.ok(!plan(model, width, 640).turned)
+  const low = [[deep, 400, 24], [{ ...deep, bare: true }, 800, 24], [MODEL, 800, 58]]
+  for (const [model, width, left] of low) // with room for the layers' numbers
+    assert.deepEqual([plan(model, width, 640).turned, plan(model, width, 640).left], [false, left])
   const go = (direction) => step(deep, 40, `Arrow${direction}`, true)
   assert.deepEqual(["Up", "Down", "Left", "Right"].map(go), [39, 41, 31, 49])
 })

@@ -340,9 +340,8 @@ def test_cells_that_are_nothing_everywhere_are_grey_and_said() -> None:
     given /= given.sum(axis=-1, keepdims=True)
     view = gpt2viz.show(given)
     hidden = np.frombuffer(text_of(view.html(), 'data-part="whole"'), np.uint8)
-    np.testing.assert_array_equal(
-        np.unpackbits(hidden, bitorder="little")[:36].reshape(6, 6), ~seen
-    )
+    bits = np.unpackbits(hidden, bitorder="little")[:36]
+    np.testing.assert_array_equal(bits.reshape(6, 6), ~seen)
     assert "Grey: 0 in every head of every layer." in view.notes
     assert not [text for text in view.notes if "sum" in text]
     assert "Grey" not in " ".join(gpt2viz.show(weights(2, 3, 6, 6)).notes)
@@ -353,7 +352,7 @@ def test_scores_are_no_weights() -> None:
     given[..., ~np.tril(np.ones((6, 6), bool))] = -np.inf
     view = gpt2viz.show(given)
     assert "Values" in view.title
-    assert "not attention weights" in " ".join(view.notes)
+    assert re.search(r"between −\d\S+ and \d\S+, so they are not attention", " ".join(view.notes))
     assert "Grey: −∞ in every head of every layer." in view.notes
     assert about(view.html())["map"]["links"] is None
     np.testing.assert_array_equal(decoded(view.html()), given)

@@ -35,10 +35,7 @@ def box(which: Text, default: str, label: str, *, placeholder: str, **look: Any)
 
 
 def notes(which: Text) -> None:
-    """Show notes on a text: that it is too long for a link, and the effect of trailing spaces.
-
-    A button removes these.
-    """
+    """Show notes on a text: too long for a link; the effect of trailing spaces, to be removed."""
     text: str = address.get(which)
     whose = "" if which is parameters.TEXT else "Second sentence: "
     if len(text) > address.LONGEST_TEXT:

@@ -52,7 +52,8 @@ export function sameTokens(a, b) {
 // `turned` if there are more layers than heads and this enlarges the heads. A `bare` map names its
 // layers by numbers alone; above one with `arrows` are the tokens at which they begin.
 export function plan({ layers, heads, bare, arrows = [] }, width, tall) {
-  const left = bare || width < 480 ? 16 : 58, top = (arrows.length ? 2 * LINE + 6 : LINE) + 4
+  const top = (arrows.length ? 2 * LINE + 6 : LINE) + 4
+  const left = bare || width < 480 ? 8 + 8 * `${layers - 1}`.length : 58
   const sideOf = (columns, rows, gap) => Math.max(8, Math.floor(Math.min(
     (width - left) / columns - gap, (tall - top) / rows - gap, LARGEST)))
   const turned = !bare && layers > heads &&
@@ -223,7 +224,7 @@ function axisLabels({ p, look, wide }, pen) {
   const [rows, columns] = turned ? [heads, layers] : [layers, heads]
   const fits = measure(`${down} ${rows.length - 1}`) < left - 11, middle = top - LINE / 2 - 3
   rows.forEach(({ y }, n) =>
-    pen.fillText(fits ? `${down} ${n}` : n, left > 20 ? 11 : 3, y + side / 2))
+    pen.fillText(fits ? `${down} ${n}` : n, left > 40 ? 11 : 3, y + side / 2))
   if (turned && fits) pen.fillText(across, 11, middle)
   pen.textAlign = "center"
   columns.forEach(({ x }, n) =>
