@@ -1,7 +1,7 @@
 import assert from "node:assert/strict"
 import { test } from "node:test"
 
-import { arc, bare, fontSize, strongest } from "../../gpt2viz/app/scripts/words.js"
+import { arc, bare, fontSize, nextWords, strongest } from "../../gpt2viz/app/scripts/words.js"
 
 // Two layers of two heads over three tokens.
 const P = { n_head: 2, n_tokens: 3, arcs: [[[0, 1]], [], [[1, .75]]] }
@@ -40,4 +40,6 @@ test("letters are as large as a line holds, between 16 and 36 pixels", () => {
 test("a word stands without the dot of its space, a lone space with it", () => {
   assert.deepEqual(["·cat", "cat", "·", "· (2)", "\u2068·שלום\u2069", "a·"].map(bare),
     ["cat", "cat", "·", "· (2)", "\u2068שלום\u2069", "a·"])
+  const next = ["·A", "A", "·a", "was"].map((label) => ({ label }))
+  assert.deepEqual(nextWords({ next }), ["·A", "A", "a", "was"], "two that would read the same")
 })

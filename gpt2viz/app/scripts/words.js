@@ -59,6 +59,11 @@ const SPACED = /^(\u2068?)·(?=[^\u2069 ])/
 /** A token's label as a word. */
 export const bare = (label) => label.replace(SPACED, "$1")
 
+/** The labels of the next tokens as words; with their dots where two would read the same. */
+export const nextWords = ({ next }) => next.map(({ label }) =>
+  next.some((other) => other.label !== label && bare(other.label) === bare(label)) ? label
+    : bare(label))
+
 // The shown state: a word with its head, or one of the next tokens.
 function shownNow(view) {
   const { p, at, pinned } = view, next = at ? at.next : pinned
@@ -136,7 +141,7 @@ const LOGIT = "A logit is a word's score before softmax: one more makes the word
 function route(view, next = 0) {
   const { p, line } = view
   if (!p.next.length) return line.replaceChildren()
-  const { label, words, others, mlps, rest, logit } = p.next[next]
+  const { words, others, mlps, rest, logit } = p.next[next]
   const opened = words.find(({ key }) => key === view.opened)
   const buttons = (opened ? [opened] : words).map((word) => {
     const toggle = button(`${bare(word.name)} ${signed(word.value)}`, () => {
@@ -151,7 +156,7 @@ function route(view, next = 0) {
   const tip = button(`MLPs ${signed(mlps)}, all else ${signed(rest)}: logit ${signed(logit)}`)
   make("span", tip, LOGIT, "tip")
   const more = p.n_tokens > words.length ? `other words ${signed(others)}, ` : ""
-  line.replaceChildren("What raises or lowers ", make("b", null, `“${bare(label)}”`), ": ",
+  line.replaceChildren("What raises or lowers ", make("b", null, `“${nextWords(p)[next]}”`), ": ",
     ...buttons, more, tip)
 }
 
@@ -199,14 +204,14 @@ function offerNext(view) {
   next.replaceChildren()
   next.dataset.gap = p.first + p.labels.length < p.n_tokens ? "… " : ""
   for (const { label, percent } of p.before) make("s", next, `${bare(label)} ${percent}`)
-  p.next.forEach(({ label, percent }, n) => {
+  nextWords(p).forEach((name, n) => {
     const word = button("", () => {
       view.pinned = view.pinned === n ? undefined : n
       view.at = null
       draw(view, true)
     })
-    make("b", word, bare(label))
-    word.append(` ${percent}`)
+    make("b", word, name)
+    word.append(` ${p.next[n].percent}`)
     next.append(word)
   })
 }
