@@ -16,7 +16,6 @@ from gpt2viz.model.checkpoint import BUNDLED
 from gpt2viz.run.edit_kinds import OURS
 from tests.app.cases import each
 from tests.app.pages import (
-    button_groups,
     canvas,
     chart,
     heatmaps,
@@ -128,8 +127,7 @@ def test_baseline_beside_changed(runs: Any, query: int | None) -> None:
     order = np.argsort(p - q)
     assert set(table["id"]) == {*order[:6], *order[-6:]}
     bits = float((p * np.log2(p / q)).sum())
-    shown_bits = float(at.metric[2].value.split()[0])
-    assert shown_bits == pytest.approx(bits, rel=2e-3, abs=1e-4)
+    assert float(at.metric[2].value.split()[0]) == pytest.approx(bits, rel=2e-3, abs=1e-4)
     for metric, probabilities in zip(at.metric, (p, q), strict=False):
         token, percent = metric.value.removesuffix(" %").rsplit(" ", 1)
         best = int(probabilities.argmax())
@@ -179,8 +177,7 @@ def test_the_chosen_head_is_what_is_offered() -> None:
     at.selectbox(key="edit_head").set_value((head + 1) % N_HEAD).run()
     at.button(key="add_edit").click().run()
     assert at.query_params["edits"] == f"{first},{second}"
-    (heads,) = [group for group in button_groups(at) if group.key == "head"]
-    heads.set_value((head + 2) % N_HEAD).run()
+    at.button_group(key="head").set_value((head + 2) % N_HEAD).run()
     at.button(key="add_edit").click().run()
     third = f"off:{at.session_state['layer']}.{(head + 2) % N_HEAD}"
     assert at.query_params["edits"] == f"{first},{second},{third}"
@@ -244,6 +241,9 @@ def test_every_kind_can_be_added_and_undone() -> None:
     at.button(key="undo_all").click().run()
     assert "edits" not in at.query_params
     assert "No edit yet" in page_text(at)
+    at.selectbox(key="edit_kind").set_value("scale").run()
+    at.text_input(key="text").set_value("").run().text_input(key="text").set_value("A crane").run()
+    assert at.selectbox(key="edit_kind").value == "off"  # a browser has forgotten the other
 
 
 def test_a_piece_is_taken_from_the_second_sentence() -> None:

@@ -123,19 +123,14 @@ def show(name: str) -> None:
         "Calculations use all the digits."
     )
     if chapter.examples:
-        _link_to_appendix(chapter.examples)
+        st.button(
+            f"Printed and computed: {', '.join(chapter.examples)}",
+            icon=":material/fact_check:",
+            type="tertiary",
+            on_click=address.put_all,
+            args=({parameters.CHAPTER: APPENDIX, parameters.EXAMPLE: chapter.examples[0]},),
+        )
     if position + 1 < len(names):
         following = names[position + 1]
         label = f"Next: {CHAPTERS[following].title}"
         _opener(label, following, icon=":material/arrow_forward:", type="primary")
-
-
-def _link_to_appendix(examples: tuple[str, ...]) -> None:
-    """Draw a button that opens the appendix at a chapter's examples."""
-    st.button(
-        f"Printed and computed: {', '.join(examples)}",
-        icon=":material/fact_check:",
-        type="tertiary",
-        on_click=address.put_all,
-        args=({parameters.CHAPTER: APPENDIX, parameters.EXAMPLE: examples[0]},),
-    )

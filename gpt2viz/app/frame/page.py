@@ -174,7 +174,7 @@ def _explain_mask_off(trace: Trace) -> str:
 def stop(words: str) -> NoReturn:
     """Show what to change, in Markdown, and stop the page."""
     st.info(words, icon=":material/edit:")
-    st.stop()
+    sentence.end_page()
 
 
 def stop_without_numbers(*runs: Trace) -> None:
@@ -220,7 +220,7 @@ def _model_and_sentence(switches: Collection[Switch]) -> Model:
         name = literal(st.session_state["model"])
         words = labels.sentence("frame.no_model", model=name, error=literal(str(error)))
         st.error(words, icon=":material/error:")
-        st.stop()
+        sentence.end_page()
     with end_slot:
         sentence.bos_switch(model, parameters.BOS in switches)
     return model

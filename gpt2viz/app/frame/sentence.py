@@ -75,6 +75,14 @@ def stop_too_long(
         args=(which, start),
         type="primary",
     )
+    end_page()
+
+
+def end_page() -> NoReturn:
+    """Stop the page; its fields below lose their values, as in the browser, which forgets them."""
+    for key in map(str, [*st.session_state]):
+        if key.startswith(("edit_", "answer_")):
+            del st.session_state[key]
     st.stop()
 
 

@@ -228,7 +228,11 @@ def _draw_positions(name: str, panel: Panel, means: dict[int, float]) -> None:
             + " Each cell compares two by **cosine similarity**: 1 if the vectors point the same "
             "way, 0 at right angles, −1 if opposite."
         )
-        prose.markdown("\n".join(_findings(means)))
+        lines = ["|positions apart|mean cosine|", "|-:|-:|"]
+        for distance, mean in means.items():
+            written = "no direction" if math.isnan(mean) else numeral(mean, "+.3f")
+            lines.append(f"|{distance}|{written}|")
+        prose.markdown("\n".join(lines))
         if run_cache.is_bundled(run_cache.model_folders()[name]):
             prose.caption(
                 "This model's positions began as **waves** of several lengths, which training "
@@ -253,14 +257,6 @@ def _similarities(name: str) -> tuple[Panel, dict[int, float]] | None:
     vectors = to_numpy(table.weight)
     distances = [d for d in (1, 2, 8, 32, 128, 512) if d < len(vectors)]
     return similarity_map(vectors, GRID), {d: similarity_at(vectors, d) for d in distances}
-
-
-def _findings(means: dict[int, float]) -> list[str]:
-    lines = ["|positions apart|mean cosine|", "|-:|-:|"]
-    for distance, mean in means.items():
-        written = "no direction" if math.isnan(mean) else numeral(mean, "+.3f")
-        lines.append(f"|{distance}|{written}|")
-    return lines
 
 
 def cost(view: View) -> None:
