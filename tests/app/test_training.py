@@ -156,9 +156,8 @@ def test_a_chosen_head_is_followed_through_the_points(grown: Path) -> None:
         result = checkpoint_runs.habits("grown", 1)[step].scores
         assert_allclose(lines["induction"][n], result["induction"][2, 1])
         assert_allclose(lines[beside][n], result[beside.removeprefix("0.3 ")][0, 3])
-    assert "Head 2.1" in page_text(page).replace("**", "")
-    assert "Head 0.3" in page_text(page).replace("**", "")
-    assert "Olsson et al. 2022" in page_text(page)
+    words = page_text(page).replace("**", "")
+    assert all(text in words for text in ("Head 2.1", "Head 0.3", "Olsson et al. 2022"))
 
 
 @pytest.mark.parametrize("grown", [LLAMA], indirect=True)

@@ -81,7 +81,7 @@ def stop_too_long(
 def end_page() -> NoReturn:
     """Stop the page; its fields below lose their values, as in the browser, which forgets them."""
     for key in map(str, [*st.session_state]):
-        if key.startswith(("edit_", "answer_")):
+        if key.startswith(("edit_", "answer_", "changes_")):
             del st.session_state[key]
     st.stop()
 
