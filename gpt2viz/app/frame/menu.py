@@ -108,15 +108,15 @@ def present_button() -> None:
     on = address.get(parameters.PRESENT)
     if on:
         st.html(_PRESENTING)
-    with st.container(key="present", width="content"):
-        st.button(
-            "End" if on else "Present",
-            icon=":material/present_to_all:",
-            type="tertiary",
-            help="Everything as it was" if on else "Large labels and no controls, to show others",
-            on_click=address.put,
-            args=(parameters.PRESENT, not on),
-        )
+    st.button(
+        "End" if on else "Present",
+        icon=":material/present_to_all:",
+        type="tertiary",
+        key="_present",  # one button, which keeps the keyboard's focus
+        help="Everything as it was" if on else "Large labels and no controls, to show others",
+        on_click=address.put,
+        args=(parameters.PRESENT, not on),
+    )
 
 
 def draw_tools(which: Page) -> DeltaGenerator:
