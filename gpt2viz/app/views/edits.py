@@ -366,10 +366,10 @@ def _list(view: View, edits: tuple[Edit, ...]) -> None:
         return
     names = [*map(labels.bidi_isolate, view.labels)]
     with st.container(key="edit_list", horizontal=True):
-        for n, edit in reversed([*enumerate(edits)]):
+        for back, (n, edit) in enumerate(reversed([*enumerate(edits)])):
             st.button(
                 literal(describe(edit, names)),
-                key=f"undo_{n}",
+                key=f"undo_{back}",  # the next takes the keyboard's focus
                 icon=":material/close:",
                 help=labels.sentence("edits.undo", edit=literal(str(edit))),
                 on_click=_undo,
