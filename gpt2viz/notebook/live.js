@@ -165,6 +165,8 @@ async function read(view) {
       : ids.length > config.n_positions
         ? `These are ${ids.length} tokens; this model reads ${config.n_positions} at most.` : ""
   if (note.textContent) return
+  if (ids.length === config.n_positions)
+    note.textContent = `${ids.length} tokens are all that this model reads: no more can follow.`
   view.causal = page.querySelector("[data-part=causal]").checked
   const run = forward(model, ids, view)
   Object.assign(view, { ids, run, names: ids.map((id, n) => `${n} ${view.labels[id]}`),

@@ -675,6 +675,8 @@ def test_a_page_runs_the_model_on_whatever_is_typed(offline: Page, live_page: Pa
     page.get_by_label("Sentence").fill("a " * 300)
     expect(page.get_by_role("alert")).to_contain_text("this model reads 256 at most")
     expect(page.locator(".map .links")).to_contain_text("ate")  # what was drawn stays
+    type_sentence(page, "a" + " a" * 255)
+    expect(page.get_by_role("alert")).to_contain_text("no more can follow")
 
 
 def bars_nobody(page: Page, width: int) -> None:
