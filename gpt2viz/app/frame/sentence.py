@@ -39,14 +39,14 @@ def notes(which: Text) -> None:
     text: str = address.get(which)
     whose = "" if which is parameters.TEXT else "Second sentence: "
     if len(text) > address.LONGEST_TEXT:
-        prose.caption(f"{whose}{sentence('frame.too_long')}")
+        prose.caption(whose + sentence("frame.too_long"))
     bare = text.rstrip(" ")
     if not bare or bare == text:
         return
     n = len(text) - len(bare)
     spaces = "a space" if n == 1 else f"{n} spaces"
     with st.container(horizontal=True, vertical_alignment="center"):
-        prose.caption(f"{whose}{sentence('frame.ends_with', spaces=spaces)}", width="content")
+        prose.caption(whose + sentence("frame.ends_with", spaces=spaces), width="content")
         st.button(
             "Remove the space" if n == 1 else "Remove them",
             icon=":material/backspace:",
