@@ -190,7 +190,7 @@ def test_a_fast_typist_ends_with_the_last_sentence_and_nothing_half_drawn(walk: 
             field.fill(text)
         page.keyboard.press("Enter")
 
-    for n in range(4):
+    for n in range(6):
         type_sentence(f"cat {'dog ' * n}")
         page.wait_for_timeout(60)
     # Cut off in the frame, in the run, among the pictures.
