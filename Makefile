@@ -54,7 +54,7 @@ DEV := .venv/.dev
 ESLINT := tests/js/node_modules/eslint/bin/eslint.js
 TSC := tests/js/node_modules/typescript/bin/tsc
 
-.PHONY: run test unit browser mutants soak size lint format check train survey package docs gallery licences lock versions audit bench clean
+.PHONY: run test unit browser mutants soak size lint style written format check train survey package docs gallery licences lock versions audit bench clean
 
 run: $(RUNTIME) $(WITH:%=.venv/.%)  ## open the app
 	GPT2VIZ_MODELS="$(MODEL)" GPT2VIZ_ALLOW_MODEL="$(ALLOW)" $(BIN)/python -m gpt2viz app --port $(PORT) --device $(DEVICE)
@@ -78,12 +78,16 @@ soak: $(DEV)  ## thirty visitors on one server, for ten minutes
 size: $(DEV)  ## count lines, modules and private names; none may grow
 	$(BIN)/python -m tests.size
 
-lint: $(DEV) $(ESLINT) size  ## style, types, and the tests of docs, licences, locks and packages
+lint: style written  ## style, types, and the tests of docs, licences, locks and packages
+
+style: $(DEV) $(ESLINT) size
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/node $(ESLINT) --config tests/js/eslint.config.js gpt2viz tests/js
 	$(BIN)/node $(TSC) --project tests/js/tsconfig.json
+
+written: $(DEV)
 	$(BIN)/pytest $(WRITTEN) --numprocesses 2 --dist loadfile
 
 format: $(DEV)  ## rewrite files in the project's style
