@@ -139,7 +139,7 @@ def test_its_place_in_the_survey_and_the_way_to_all_heads() -> None:
     for score, every in stored.mean.items():
         assert shown["mean"][score] == every[1, 2]
         assert shown["± (95 %)"][score] == stored.margin[score][1, 2]
-        assert shown["rank"][score] == 1 + sum(one > every[1, 2] for one in every.ravel())
+        assert shown["rank"][score] == 1 + (every > every[1, 2]).sum()
     (link,) = [link.proto for link in at.get("page_link") if link.proto.label == "All heads"]
     for part in ("on=weights", "habit=copying", "layer=1", "head=2"):
         assert part in link.query_string

@@ -319,10 +319,10 @@ def test_what_is_told_of_a_real_number_is_that_of_the_model() -> None:
     result, chosen = oracle(CRANE, True), {"layer": "1", "head": "4", "query": "2"}
     hardest = result["weights"][1][4][2].argmax()
     ids = bundled_model().tokenizer.encode(CRANE)
-    rows, places = read(BUNDLED).w["wte.weight"][ids], read(BUNDLED).w["wpe.weight"][: len(ids)]
-    token, place = (x / np.linalg.norm(x, axis=1)[:, None] for x in (rows, places))
+    rows, positions = read(BUNDLED).w["wte.weight"][ids], read(BUNDLED).w["wpe.weight"][: len(ids)]
+    token, position = (x / np.linalg.norm(x, axis=1)[:, None] for x in (rows, positions))
     for name, expected in {
-        "order": f"the cosine is {abs(token @ place.T).mean():.2f} on average",
+        "order": f"the cosine is {abs(token @ position.T).mean():.2f} on average",
         "crane": f"is the score, **{result['scores'][1][4][2, hardest]:.3f}**",
         "heads": f"those of head 4 begin with {result['head_output'][1][4, 2, 0]:.3f}.",
         "tokens": f"has the id **{ids[2]:,}**. So its vector is row {ids[2]:,} of the table, which "
@@ -401,10 +401,10 @@ def test_why_is_told_by_numbers_of_the_look_that_is_named(text: str) -> None:
     parts = heatmaps(at, "why_parts")["parts"]
     assert parts[-1, -1] == pytest.approx(beyond, rel=1e-3)
     assert f"{len(parts) - 1} \\cdot {len(parts) - 1}" in " ".join(formulas(at))
-    place = {"layer": str(layer), "head": str(head), "query": str(query), "key": str(key)}
+    step = {"layer": str(layer), "head": str(head), "query": str(query), "key": str(key)}
     cell, opened = (requested for requested in links(at, "head") if "layer" in requested)
-    assert cell.items() >= ({"text": read, "see": "run"} | place).items()
-    assert opened.items() >= place.items()
+    assert cell.items() >= ({"text": read, "see": "run"} | step).items()
+    assert opened.items() >= step.items()
     other, other_head, asks, looked = map(int, re.split("[.:]", opened["why"]))
     result = re.search(r"it looked hardest at (\d+) \S+, \*\*.*?\*\* \(weight ([\d.]+)\)", words)
     assert result

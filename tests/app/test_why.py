@@ -72,7 +72,7 @@ def test_it_says_the_reason_and_what_is_left_without_a_head() -> None:
     weights = re.findall(r"sum \*\*[\d.]+\*\*, run \*\*([\d.]+)\*\*", text)
     links = [link.proto for link in at.get("page_link") if link.proto.page == "what_if"]
     requests = [dict(parse_qsl(link.query_string)) for link in links]
-    edits = [gpt2viz.parse_edits(one["edits"])[0] for one in requests if one["what_if"] == "edits"]
+    edits = [gpt2viz.parse_edits(q["edits"])[0] for q in requests if q["what_if"] == "edits"]
     assert before in [(edit.layer, edit.head) for edit in edits]
     for edit, left in zip(edits, weights, strict=True):
 
