@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, NamedTuple
 
 import streamlit as st
@@ -39,7 +40,9 @@ _NOTES = "_address_notes"
 _OF_FRAME = "_address_notes_of_frame"
 _DROPPED = "_address_dropped"
 _SAVED = "_address_saved"
-_DRAFT = "_address_draft"
+#: The texts of an unfinished step. Not in the session: each look there may end a callback that a
+#: newer message interrupts, and a draft that stayed would take all later changes.
+_DRAFT: ContextVar[dict[str, str] | None] = ContextVar("draft", default=None)
 #: Callbacks that run before a parameter changes, by name: see ``on_change``.
 _CHANGES: dict[str, Callable[[Any, Any], None]] = {}
 _BOOLEANS = {"true": True, "on": True, "1": True, "false": False, "off": False, "0": False}
@@ -231,21 +234,20 @@ def put_all(values: Mapping[Parameter, Any]) -> None:
 @contextmanager
 def one_step() -> Iterator[dict[str, str]]:
     """Write all changes that are made inside to the address at once. Yields its texts by name."""
-    outer = st.session_state.get(_DRAFT)
+    outer = _DRAFT.get()
     texts = st.query_params.to_dict() if outer is None else outer
-    st.session_state[_DRAFT] = texts
+    token = _DRAFT.set(texts)
     try:
         yield texts
     finally:
-        if outer is None:
-            del st.session_state[_DRAFT]
-            if texts != st.query_params.to_dict():
-                st.query_params.from_dict(texts)
+        _DRAFT.reset(token)
+        if outer is None and texts != st.query_params.to_dict():
+            st.query_params.from_dict(texts)
 
 
 def _texts() -> dict[str, str]:
     """Return the texts of the address by name, those of an unfinished step included."""
-    texts: dict[str, str] | None = st.session_state.get(_DRAFT)
+    texts = _DRAFT.get()
     return st.query_params.to_dict() if texts is None else texts
 
 

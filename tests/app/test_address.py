@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 import sys
+from collections import UserDict
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from html import unescape
 from pathlib import Path
 from random import Random
+from types import SimpleNamespace
 from typing import Any
 from urllib.parse import parse_qsl
 
@@ -248,3 +250,41 @@ def test_an_example_that_is_not_there_is_told() -> None:
     at = open_page("textbook", example="junk")
     assert "example: junk can't be shown here" in notices(at)
     assert "example" not in at.query_params
+
+
+class Interrupted(UserDict[str, Any]):
+    """A session in which a newer message ends the callback at its ``left``-th look, as Streamlit's
+    does."""
+
+    left = 0
+
+    def __getitem__(self, key: str) -> Any:
+        self.look()
+        return self.data[key]
+
+    def __delitem__(self, key: str) -> None:
+        self.look()
+        del self.data[key]
+
+    def look(self) -> None:
+        self.left -= 1
+        if self.left == 0:
+            raise InterruptedError
+
+
+def test_an_interrupted_choice_loses_none_that_follows(monkeypatch: pytest.MonkeyPatch) -> None:
+    ended = 0
+    for look in range(1, 20):
+        session, texts = Interrupted(), dict[str, str]()
+        query = SimpleNamespace(to_dict=texts.copy, from_dict=texts.update)
+        here = SimpleNamespace(session_state=session, query_params=query)
+        monkeypatch.setattr(address, "st", here)
+        session.left = look
+        try:
+            address.put(parameters.LAYER, 1)
+        except InterruptedError:
+            ended += 1
+        session.left = 0
+        address.put(parameters.LAYER, 2)
+        assert texts == {"layer": "2"}, look
+    assert ended
