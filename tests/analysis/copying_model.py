@@ -25,25 +25,25 @@ def copying_model() -> gpt2viz.Model:
     )  # fmt: skip
     network = GPT2(config)
     inner: Any = network  # torch types its modules' parts as tensors or modules
-    one, C, hs = torch.eye(n), 6 * n, 3 * n
+    eye, C, hs = torch.eye(n), 6 * n, 3 * n
     with torch.no_grad():
         for weight in network.parameters():
             weight.zero_()
         for norm in (inner.ln_f, *(x for b in inner.h for x in (b.ln_1, b.ln_2))):
             norm.weight.fill_(1)
-        inner.wte.weight[:, :n], inner.wte.weight[:, hs : hs + n] = one, -one
-        inner.wpe.weight[:, n : 2 * n], inner.wpe.weight[:, hs + n : hs + 2 * n] = one, -one
+        inner.wte.weight[:, :n], inner.wte.weight[:, hs : hs + n] = eye, -eye
+        inner.wpe.weight[:, n : 2 * n], inner.wpe.weight[:, hs + n : hs + 2 * n] = eye, -eye
         for layer, block in enumerate(inner.h):
             qkv = block.attn.c_attn.weight  # (3C, C)
             if layer == 0:
-                back = torch.roll(one, 1, 0)
+                back = torch.roll(eye, 1, 0)
                 qkv[:n, n : 2 * n] = 40 * back.T  # the query asks for the place before
-                qkv[C : C + n, n : 2 * n] = one
-                qkv[2 * C : 2 * C + n, :n] = one  # the value is the token
-                block.attn.c_proj.weight[2 * n : 3 * n, :n] = one
-                block.attn.c_proj.weight[hs + 2 * n : hs + 3 * n, :n] = -one
+                qkv[C : C + n, n : 2 * n] = eye
+                qkv[2 * C : 2 * C + n, :n] = eye  # the value is the token
+                block.attn.c_proj.weight[2 * n : 3 * n, :n] = eye
+                block.attn.c_proj.weight[hs + 2 * n : hs + 3 * n, :n] = -eye
             else:
-                qkv[:n, :n] = 40 * one  # the query asks for its own token
-                qkv[C : C + n, 2 * n : 3 * n] = one  # … among the tokens before
+                qkv[:n, :n] = 40 * eye  # the query asks for its own token
+                qkv[C : C + n, 2 * n : 3 * n] = eye  # … among the tokens before
     tokenizer = bundled_model().tokenizer
     return gpt2viz.Model("by hand", config, network.eval(), tokenizer)

@@ -70,8 +70,8 @@ def main() -> None:
         }
     made = {"made by": f"{Path(__file__).name}, transformer_lens {version('transformer_lens')}"}
     path = Path(__file__).with_suffix(".json")
-    kept = made | {"sweeps": sweeps, "paths": paths}
-    path.write_text(json.dumps(kept) + "\n", encoding="utf-8")
+    record = made | {"sweeps": sweeps, "paths": paths}
+    path.write_text(json.dumps(record) + "\n", encoding="utf-8")
 
 
 def _difference(logits: Any) -> Any:

@@ -64,8 +64,8 @@ def test_the_habits_are_measured_on_random_tokens_said_twice(tmp_path: Path, fam
     assert set(result.scores) == set(HABITS) == set(targets)
     for name, of in targets.items():
         for layer, weights in enumerate(np.mean([run["weights"] for run in runs], axis=0)):
-            for head, one in enumerate(weights):
-                got = [sum(one[t, j] for j in of(t)) for t in range(1, T) if of(t)]
+            for head, matrix in enumerate(weights):
+                got = [sum(matrix[t, j] for j in of(t)) for t in range(1, T) if of(t)]
                 assert_allclose(result.scores[name][layer, head], np.mean(got), rtol=1e-4)
     shares = softmax(np.array([run["logits"] for run in runs]))[:, range(T - 1)]  # (8, T - 1, V)
     losses = -np.log(np.take_along_axis(shares, np.array(rows)[:, 1:, None], axis=2))[..., 0]

@@ -59,10 +59,10 @@ def test_an_alignment_holds_every_token_once_and_in_order(a: list[int], b: list[
 @given(IDS, IDS)
 def test_as_many_words_are_shared_as_both_texts_have(a: list[int], b: list[int]) -> None:
     result = match_tokens(a, b)
-    assert all(a[one] == b[other] for one, other in result)
-    assert len({one for one, _ in result}) == len({other for _, other in result}) == len(result)
+    assert all(a[i] == b[j] for i, j in result)
+    assert len({i for i, _ in result}) == len({j for _, j in result}) == len(result)
     assert len(result) == sum(min(a.count(n), b.count(n)) for n in set(a))
-    assert [one for one, _ in result] == sorted(one for one, _ in result)
+    assert [i for i, _ in result] == sorted(i for i, _ in result)
 
 
 def test_words_that_changed_places_are_shared() -> None:
@@ -77,11 +77,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("causal", [True, False])
 def test_the_path_of_a_word_against_numpy(folder: Path, causal: bool) -> None:
     model = gpt2viz.load_model(folder)
-    one, other = (gpt2viz.trace(model, ids, causal=causal) for ids in (A, B))
+    first, second = (gpt2viz.trace(model, ids, causal=causal) for ids in (A, B))
     theirs = [reference(folder, ids, causal) for ids in (A, B)]
     at = (2, 4)  # token 17 in both
-    streams = path(one, other, at, stream_sites(3))
-    additions = path(one, other, at, addition_sites(3))
+    streams = path(first, second, at, stream_sites(3))
+    additions = path(first, second, at, addition_sites(3))
     assert [key for key, _ in streams.sites[:4]] == [
         *("token_embedding", "embedding", "residual_mid", "residual_out")
     ]
@@ -143,19 +143,19 @@ def test_largest_differences(folder: Path, tmp_path: Path) -> None:
     )
     matches = [(0, 0), (1, 1), (4, 3), (2, 4)]
     result = largest_differences(run_a, run_b, matches)
-    one, other = (
+    first, second = (
         np.array([heads[:3] for heads in reference(f, ids, causal=True)["weights"][:2]])
         for f, ids in ((folder, A), (tmp_path / "other", B))
     )
     a, b = np.transpose(matches)
-    apart = np.abs(other[..., b[:, None], b] - one[..., a[:, None], a])  # (2, 3, 4, 4)
+    apart = np.abs(second[..., b[:, None], b] - first[..., a[:, None], a])  # (2, 3, 4, 4)
     assert_allclose(result, apart.max(axis=(2, 3)), atol=1e-5)
 
 
 def test_vectors_that_cannot_be_compared(folder: Path, tmp_path: Path) -> None:
     write_checkpoint(tmp_path / "other", n_embd=16)
-    one, other = (gpt2viz.trace(gpt2viz.load_model(f), A) for f in (folder, tmp_path / "other"))
+    first, second = (gpt2viz.trace(gpt2viz.load_model(f), A) for f in (folder, tmp_path / "other"))
     with pytest.raises(ValueError, match="24 channels, the other 16"):
-        path(one, other, (0, 0), stream_sites(3))
+        path(first, second, (0, 0), stream_sites(3))
     with pytest.raises(IndexError):
-        path(one, one, (0, 9), stream_sites(3))
+        path(first, first, (0, 9), stream_sites(3))

@@ -1,4 +1,4 @@
-"""How heads are wired: against whole (C, C) matrices, rotations that are drawn, and loops."""
+"""The wiring of heads: against whole (C, C) matrices, rotations that are drawn, and loops."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ IDS = [5, 300, 17, 17, 219, 88, 400]
 
 
 def centring(of: Oracle) -> np.ndarray:
-    """What a norm leaves of every channel: (C, C)."""
+    """A norm's centring as a matrix (C, C), the identity where it has none."""
     C = of.embedding.shape[1]
     return np.eye(C) - 1 / C if of.position_vectors(1) else np.eye(C)
 
@@ -62,29 +62,29 @@ def test_every_pair_is_that_of_the_whole_matrices(folder: Path) -> None:
             assert values.shape == (3, nh, 3, nh)
             later = np.isfinite(values).all(axis=(1, 3))
             assert later.tolist() == np.triu(np.ones((3, 3), bool), 1).tolist()
-        for place in ((0, nh - 1, 1, 0), (1, 0, 2, nh - 1)):
-            one, other = matrices(of, *place[:2]), matrices(of, *place[2:])
-            norms = np.linalg.norm(one["writes"]) * np.linalg.norm(other[way])
-            ratio = np.linalg.norm(one["writes"] @ other[way]) / norms
-            assert result.ratio[way][place] == pytest.approx(ratio, rel=1e-9)
-            written, reads = subspace(one["writes"].T, rank), subspace(other[way], rank)
+        for pair in ((0, nh - 1, 1, 0), (1, 0, 2, nh - 1)):
+            sender, receiver = matrices(of, *pair[:2]), matrices(of, *pair[2:])
+            norms = np.linalg.norm(sender["writes"]) * np.linalg.norm(receiver[way])
+            ratio = np.linalg.norm(sender["writes"] @ receiver[way]) / norms
+            assert result.ratio[way][pair] == pytest.approx(ratio, rel=1e-9)
+            written, reads = subspace(sender["writes"].T, rank), subspace(receiver[way], rank)
             cosines = np.linalg.svd(written.T @ reads, compute_uv=False)
-            assert result.kernel[way][place] == pytest.approx((cosines**2).sum(), rel=1e-9)
+            assert result.kernel[way][pair] == pytest.approx((cosines**2).sum(), rel=1e-9)
 
 
 @pytest.mark.slow
 def test_chance_is_what_random_rotations_give(folder: Path) -> None:
     """The means and deviations behind z, which are formulas, against 4,000 rotations."""
     model = gpt2viz.load_model(folder)
-    result, place, of = composition(model), (0, 0, 2, 0), oracle(folder)
+    result, pair, of = composition(model), (0, 0, 2, 0), oracle(folder)
     draws = np.random.default_rng(0)
-    one, other = matrices(of, 0, 0)["writes"], matrices(of, 2, 0)["q"]
+    writes, query = matrices(of, 0, 0)["writes"], matrices(of, 2, 0)["q"]
     n = int(np.linalg.matrix_rank(centring(of)))
     free = np.linalg.svd(centring(of))[0][:, :n]  # what centring leaves
     rank = min(model.config.head_dim, n)
-    sized, even = one @ free, subspace(one.T, rank).T @ free
-    reads, basis = free.T @ other, free.T @ subspace(other, rank)
-    norms = (np.linalg.norm(one) * np.linalg.norm(other)) ** 2
+    sized, even = writes @ free, subspace(writes.T, rank).T @ free
+    reads, basis = free.T @ query, free.T @ subspace(query, rank)
+    norms = (np.linalg.norm(writes) * np.linalg.norm(query)) ** 2
     drawn: list[tuple[float, float]] = []
     for _ in range(4000):
         turn, r = np.linalg.qr(draws.normal(size=(n, n)))
@@ -94,14 +94,14 @@ def test_chance_is_what_random_rotations_give(folder: Path) -> None:
     (mean, kernel_mean), (sd, kernel_sd) = np.mean(drawn, axis=0), np.std(drawn, axis=0)
     assert mean == pytest.approx(1 / n, rel=0.03)
     assert kernel_mean == pytest.approx(rank**2 / n, rel=0.03)
-    z = (result.ratio["q"][place] ** 2 - mean) / sd
-    assert result.ratio_z["q"][place] == pytest.approx(z, abs=0.15)
+    z = (result.ratio["q"][pair] ** 2 - mean) / sd
+    assert result.ratio_z["q"][pair] == pytest.approx(z, abs=0.15)
     if rank == n:  # each reads all that there is: no rotation changes that
-        assert np.isnan(result.kernel_z["q"][place])
+        assert np.isnan(result.kernel_z["q"][pair])
         assert kernel_sd == pytest.approx(0, abs=1e-9)
     else:
-        z = (result.kernel["q"][place] - kernel_mean) / kernel_sd
-        assert result.kernel_z["q"][place] == pytest.approx(z, abs=0.15)
+        z = (result.kernel["q"][pair] - kernel_mean) / kernel_sd
+        assert result.kernel_z["q"][pair] == pytest.approx(z, abs=0.15)
 
 
 def test_random_heads_are_wired_by_chance(tmp_path: Path) -> None:
@@ -140,7 +140,7 @@ def test_the_strongest_come_first(tiny: gpt2viz.Model) -> None:
     result = composition(tiny, shares.append)
     assert shares == sorted(shares)
     assert shares[-1] == 1
-    z = np.concatenate([one[one > 0] for one in result.kernel_z.values()])
+    z = np.concatenate([values[values > 0] for values in result.kernel_z.values()])
     edges = result.strongest(1000)
     assert [edge.kernel_z for edge in edges] == sorted(z.tolist(), reverse=True)
     for edge in edges[:5]:
@@ -168,10 +168,10 @@ def test_edges_above_chance_are_all_that_exceed_bonferronis_z(by: Measure) -> No
     result = composition(bundled_model())
     z = {"kernel": result.kernel_z, "ratio": result.ratio_z}[by]
     every = {
-        (place[:2], place[2:], way): float(values[place])
+        (pair[:2], pair[2:], way): float(values[pair])
         for way, values in z.items()
-        for place in np.ndindex(values.shape)
-        if np.isfinite(values[place])
+        for pair in np.ndindex(values.shape)
+        if np.isfinite(values[pair])
     }
     limit = NormalDist().inv_cdf(1 - 0.05 / len(every))
     above = sorted((-x, pair) for pair, x in every.items() if x > limit)

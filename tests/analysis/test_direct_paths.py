@@ -30,8 +30,8 @@ def test_every_path_is_as_transformer_lens_makes_it(
 ) -> None:
     """Its ``get_act_patch_direct_path_all_sources``: see ``tests.analysis.peer_patches``."""
     monkeypatch.setattr(patching, "AT_ONCE", rows)
-    kept = json.loads(Path(peer_patches.__file__).with_suffix(".json").read_text("utf-8"))["paths"]
-    theirs = np.array([kept[way] for way in WAYS])  # (3, layer, head, to layer, to head)
+    peer = json.loads(Path(peer_patches.__file__).with_suffix(".json").read_text("utf-8"))["paths"]
+    theirs = np.array([peer[way] for way in WAYS])  # (3, layer, head, to layer, to head)
     for layer in (1, 2):
         for head in range(4):
             result = gpt2viz.patch_paths(model, CLEAN, CORRUPTED, (layer, head), ANSWER)
@@ -46,9 +46,9 @@ def test_one_path_is_that_of_all(model: gpt2viz.Model) -> None:
         model, CLEAN, CORRUPTED, "2.1", ANSWER, direction="noise",
         progress=lambda _, share: messages.append(share),
     )  # fmt: skip
-    one = gpt2viz.patch_path(model, CLEAN, CORRUPTED, "1.3", "2.1", "v", ANSWER, direction="noise")
-    assert_allclose(every.values[2, 1, 3], one.value, rtol=1e-6)
-    assert_allclose(every.restored[2, 1, 3], one.restored, rtol=1e-5)
+    path = gpt2viz.patch_path(model, CLEAN, CORRUPTED, "1.3", "2.1", "v", ANSWER, direction="noise")
+    assert_allclose(every.values[2, 1, 3], path.value, rtol=1e-6)
+    assert_allclose(every.restored[2, 1, 3], path.restored, rtol=1e-5)
     assert (every.receiver, every.direction) == ((2, 1), "noise")
     swapped = gpt2viz.patch_paths(model, CORRUPTED, CLEAN, "2.1", ANSWER)
     assert_allclose(every.values, swapped.values, rtol=1e-6)

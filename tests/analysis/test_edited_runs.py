@@ -95,7 +95,7 @@ OWN: dict[str, dict[str, Any]] = {
 
 
 class Edited(NamedTuple):
-    """What a list of edits comes to, as the oracle is told of it."""
+    """The effect of a list of edits, as the oracle is told of it."""
 
     of: Oracle
     causal: bool
@@ -106,7 +106,7 @@ class Edited(NamedTuple):
     own: dict[tuple[str, int, int], Change]
 
     def become(self, layer: int, heads: np.ndarray) -> np.ndarray:
-        """What the edits make of a layer's heads (nh, T, hs)."""
+        """A layer's heads after the edits, (nh, T, hs)."""
         changed = heads.copy()
         for head in range(N_HEAD):
             if (layer, head) in self.means:
@@ -146,12 +146,12 @@ class Edited(NamedTuple):
         return f"h.{layer}.{part}" not in self.silent
 
     def written(self, layer: int, heads: np.ndarray) -> np.ndarray:
-        """What the heads (nh, T, hs) of a layer add to the stream, each alone: (nh, T, C)."""
+        """Each head's own addition to the stream, from a layer's heads (nh, T, hs): (nh, T, C)."""
         W_O, _ = self.of.merging(layer)
         return np.einsum("htd,hdc->htc", heads, W_O) * self.loud(layer, "attn")
 
     def biases(self) -> list[np.ndarray]:
-        """What the merging of each layer's heads adds, if anything: (C,) each."""
+        """The biases that the merging of each layer's heads adds, if it has any: (C,) each."""
         every = [(n, self.of.merging(n)[1]) for n in range(N_LAYER)]
         return [b_O * self.loud(n, "attn") for n, b_O in every if b_O is not None]
 
@@ -194,9 +194,9 @@ class Case:
         return self.edited.of
 
     def passed(self, layer: int, keys: Sequence[int]) -> np.ndarray:
-        """What a head's output is of keys: the change where their values are 0, (nh, T, hs)."""
-        place = layer, tuple(keys)
-        if place not in self.known:
+        """A head's output from keys alone: the change where their values are 0, (nh, T, hs)."""
+        site = layer, tuple(keys)
+        if site not in self.known:
             weights, v = self.theirs["weights"][layer], self.theirs["v"][layer]
             without = v.copy()
             without[:, keys] = 0
@@ -206,11 +206,11 @@ class Case:
                 )
                 for values in (v, without)
             )
-            self.known[place] = with_ - less
-        return self.known[place]
+            self.known[site] = with_ - less
+        return self.known[site]
 
     def given(self, layer: int, keys: Sequence[int]) -> np.ndarray:
-        """What keys give to every query, by head: (nh, T, C)."""
+        """The addition of keys to every query, by head: (nh, T, C)."""
         return self.edited.written(layer, self.passed(layer, keys))
 
 
@@ -236,7 +236,7 @@ def edited(folder: Path, model: gpt2viz.Model) -> Callable[[str, bool], Edited]:
 
 
 def oracle_of_edits(folder: Path, model: gpt2viz.Model) -> Callable[[str, bool], Edited]:
-    """What makes the oracle's side of edits, with the mask or without."""
+    """Return a maker of the oracle's side of edits, with the mask or without."""
     of = oracle(folder)
     ids = model.tokenizer.encode(REFERENCE_TEXT)[: model.config.n_positions]
     means = [heads.mean(axis=1) for heads in of.run(list(ids), True)["head_output"]]
@@ -309,7 +309,7 @@ def contributions(case: Case) -> None:
     u = of.unembedding[301] - of.unembedding[7]
     for position in (0, 4, -1):
         result = gpt2viz.contributions(case.model, case.run, 301, 7, position)
-        end, place = theirs["residual_out"][-1][position], range(len(IDS))[position]
+        end, row = theirs["residual_out"][-1][position], range(len(IDS))[position]
 
         def share(x: np.ndarray, end: np.ndarray = end) -> float:
             return float(of.held(x, end, None) @ u)
@@ -319,15 +319,15 @@ def contributions(case: Case) -> None:
         expected = [
             logits[301] - logits[7],
             logits[301] - logits[7],
-            share(of.embedding[IDS[place]]),
-            *(share(x[place]) for x in of.position_vectors(len(IDS)).values()),
+            share(of.embedding[IDS[row]]),
+            *(share(x[row]) for x in of.position_vectors(len(IDS)).values()),
             *ends,
             *map(share, case.edited.biases()),
-            *(share(theirs["mlp_output"][n][place]) for n in range(N_LAYER)),
+            *(share(theirs["mlp_output"][n][row]) for n in range(N_LAYER)),
             *(
                 share(x)
                 for n in range(N_LAYER)
-                for x in case.edited.written(n, theirs["head_output"][n])[:, place]
+                for x in case.edited.written(n, theirs["head_output"][n])[:, row]
             ),
         ]
         ones = result.token_embedding, result.position_embedding, result.norm_bias
@@ -439,7 +439,7 @@ def weights_of_some_queries_or_heads(case: Case) -> None:
         expected = case.theirs["weights"][layer]
         result = case.run.weights_of_queries(layer, slice(3, 6))
         assert_allclose(result, expected[:, 3:6], **CLOSE)
-        heads = [one.copy() for one in case.run.weights_of_heads(layer)]
+        heads = [weights.copy() for weights in case.run.weights_of_heads(layer)]
         assert_allclose(heads, expected, **CLOSE)
 
 
@@ -456,9 +456,9 @@ def comparison_with_the_run_as_it_is(case: Case) -> None:
     result = largest_differences(case.plain, case.run, same)
     apart = np.abs(np.array(case.theirs["weights"]) - np.array(case.theirs_plain["weights"]))
     assert_allclose(result, apart.max(axis=(2, 3)), **CLOSE)
-    for places in (stream_sites(N_LAYER)[1:], addition_sites(N_LAYER)):
-        both = path(case.plain, case.run, (4, 4), places)
-        for n, (key, layer) in enumerate(places):
+    for sites in (stream_sites(N_LAYER)[1:], addition_sites(N_LAYER)):
+        both = path(case.plain, case.run, (4, 4), sites)
+        for n, (key, layer) in enumerate(sites):
             x, y = (
                 (run[key] if layer is None else run[key][layer])[4]
                 for run in (case.theirs_plain, case.theirs)
@@ -473,9 +473,9 @@ def comparison_with_the_run_as_it_is(case: Case) -> None:
 
 @analysis
 def nearest_tokens(case: Case) -> None:
-    places, rows = stream_sites(N_LAYER)[1:], case.of.unembedding
-    result = nearest(case.run, LAST, places, top=3)
-    for n, (key, layer) in enumerate(places):
+    sites, rows = stream_sites(N_LAYER)[1:], case.of.unembedding
+    result = nearest(case.run, LAST, sites, top=3)
+    for n, (key, layer) in enumerate(sites):
         x = (case.theirs[key] if layer is None else case.theirs[key][layer])[LAST]
         cosines = rows @ x / np.linalg.norm(rows, axis=1) / np.linalg.norm(x)
         assert_array_equal(result.ids[n], np.argsort(-cosines)[:3])
@@ -580,8 +580,8 @@ def paths(pair: Pair) -> None:
             expected[n, first, writer] = pair.metric(pair.edited.run(CORRUPTED, reads, before=True))
     assert_allclose(result.values, expected, **CLOSE)
     assert result.corrupted == pytest.approx(pair.metric(pair.corrupted), abs=1e-4)
-    one = gpt2viz.patch_path(pair.model, IDS, CORRUPTED, "0.1", "2.1", "v", **pair.given)
-    assert one.value == pytest.approx(result.values[2, 0, 1], abs=1e-5)
+    single = gpt2viz.patch_path(pair.model, IDS, CORRUPTED, "0.1", "2.1", "v", **pair.given)
+    assert single.value == pytest.approx(result.values[2, 0, 1], abs=1e-5)
 
 
 #: A piece of every layer of each stage.
@@ -597,13 +597,13 @@ def sweeps_and_estimates(pair: Pair, stages: Sequence[str]) -> None:
         sweep = gpt2viz.patch_sweep(pair.model, IDS, CORRUPTED, stage, **pair.given)
         estimate = gpt2viz.patch_estimate(pair.model, IDS, CORRUPTED, stage, **pair.given)
         for layer, index in enumerate(PIECES[stage]):
-            place = (layer, index) if stage in STREAMS else (layer, index[0])
+            cell = (layer, index) if stage in STREAMS else (layer, index[0])
             if stage in OF_HEADS:
                 index = (pair.edited.of.row(stage, index[0]), index[1])
             expected = pair.patched(stage, layer, index)
-            assert sweep.values[place] == pytest.approx(expected, rel=2e-4, abs=2e-5), stage
+            assert sweep.values[cell] == pytest.approx(expected, rel=2e-4, abs=2e-5), stage
             up, down = (pair.patched(stage, layer, index, mix) for mix in (step, -step))
-            slope = estimate.values[place] - estimate.corrupted
+            slope = estimate.values[cell] - estimate.corrupted
             assert slope == pytest.approx((up - down) / (2 * step), rel=2e-3, abs=2e-5), stage
 
 
@@ -658,7 +658,7 @@ def test_what_is_switched_off_gives_0_whatever_it_held(tiny: gpt2viz.Model, edit
     assert key_norm(tiny, spoilt_run, 1, LAST, [0, 3])[2] == 0
     assert difference_from_run(tiny, spoilt_run, 1)[0] < 1e-5
     assert_allclose(rollout(spoilt_run, 2), rollout(run, 2))
-    parts, expected = (gpt2viz.contributions(tiny, one, 301) for one in (spoilt_run, run))
+    parts, expected = (gpt2viz.contributions(tiny, trace, 301) for trace in (spoilt_run, run))
     assert_array_equal(parts.heads, expected.heads)
     if edits != "attn:1":
         assert not cell_arithmetic(spoilt_run, 1, 2, LAST, 0).contribution.any()

@@ -73,8 +73,8 @@ def test_the_curve_is_what_mean_edits_give(
             gpt2viz.trace(model, ids, causal, edits=edits, reference=means).logits_at(-1)
             for ids in (CLEAN, CORRUPTED)
         ]
-        one, other = (float(run[ANSWER[0]]) - float(run[ANSWER[1]]) for run in runs)
-        return one - other
+        clean, corrupted = (float(run[ANSWER[0]]) - float(run[ANSWER[1]]) for run in runs)
+        return clean - corrupted
 
     monkeypatch.setattr(patching, "AT_ONCE", 20)
     monkeypatch.setattr(module, "_SHARE", part)
@@ -88,8 +88,8 @@ def test_the_curve_is_what_mean_edits_give(
         if part == 32 or n not in (1, 3):  # these two are the second of a round
             now = guess = share(gone) / whole
             left = sorted({*np.ndindex(2, 4)} - set(gone))
-            alone = {one: share((*gone, one)) / whole - now for one in left}
-        missed = {one: abs(guess + lost - 1) for one, lost in alone.items()}
+            alone = {candidate: share((*gone, candidate)) / whole - now for candidate in left}
+        missed = {candidate: abs(guess + lost - 1) for candidate, lost in alone.items()}
         assert missed[head] == pytest.approx(min(missed.values()), abs=2e-4)
         guess += alone.pop(head)
         gone = (*gone, head)

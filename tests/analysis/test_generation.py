@@ -95,14 +95,14 @@ def test_it_ends_where_the_context_is_full(tiny: gpt2viz.Model) -> None:
 
 
 def test_it_ends_at_the_end_of_a_text(tiny: gpt2viz.Model) -> None:
-    (place,) = [n for n in range(400) if tiny.tokenizer.token_bytes(n) == b"<|endoftext|>"]
+    (end,) = [n for n in range(400) if tiny.tokenizer.token_bytes(n) == b"<|endoftext|>"]
     trace = gpt2viz.trace(tiny, IDS)
-    result = next(n for n in range(5000) if draw(trace, temperature=5.0, seed=n) == place)
-    assert [c.token for c in generate(tiny, IDS, 5, temperature=5.0, seed=result)] == [place]
+    result = next(n for n in range(5000) if draw(trace, temperature=5.0, seed=n) == end)
+    assert [c.token for c in generate(tiny, IDS, 5, temperature=5.0, seed=result)] == [end]
 
 
 def test_surprise_is_a_number_however_small_the_probability(tiny: gpt2viz.Model) -> None:
-    """Where one logit is far above all others, −ln p is how far it is above the token's own."""
+    """If one logit is far above all others, −ln p is how far it is above the token's own."""
     plain = gpt2viz.trace(tiny, IDS)
     trace = with_stages(plain, {("final_norm", None): 1e4 * plain.stage("final_norm")})
     bits = surprise(trace)

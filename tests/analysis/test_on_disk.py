@@ -1,4 +1,4 @@
-"""What is kept on disk: for the same weights alone, within bounds, and never in anyone's way."""
+"""The cache on disk: for the same weights alone, within bounds, and never in anyone's way."""
 
 from __future__ import annotations
 
@@ -103,8 +103,8 @@ def test_where_nothing_can_be_written_nothing_is_kept(
 ) -> None:
     make = Made()
     (tmp_path / "file").write_text("no folder")
-    for place in ("", str(tmp_path / "file")):
-        monkeypatch.setenv(settings.CACHE_VARIABLE, place)
+    for folder in ("", str(tmp_path / "file")):
+        monkeypatch.setenv(settings.CACHE_VARIABLE, folder)
         assert_equal(load_or_make(tiny, "some", make), {"3": np.full(3, np.pi)})
     assert make.times == 2
 

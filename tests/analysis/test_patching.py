@@ -23,11 +23,11 @@ from tests.numpy_gpt2 import softmax
 
 def test_every_sweep_is_as_transformer_lens_makes_it(tmp_path: Path) -> None:
     """Its ``get_act_patch_*`` on a random GPT-2: see ``tests.analysis.peer_patches``."""
-    kept = json.loads(Path(peer_patches.__file__).with_suffix(".json").read_text("utf-8"))
+    peer = json.loads(Path(peer_patches.__file__).with_suffix(".json").read_text("utf-8"))
     model = gpt2viz.load_model(write_checkpoint(tmp_path, **peer_patches.SIZES))
     for stage, by_position in peer_patches.THEIRS:
         sweep = gpt2viz.patch_sweep(model, CLEAN, CORRUPTED, stage, ANSWER, by_position=by_position)
-        theirs = np.array(kept["sweeps"][f"{stage} {by_position}"])
+        theirs = np.array(peer["sweeps"][f"{stage} {by_position}"])
         assert_allclose(sweep.values, theirs, rtol=1e-5, atol=1e-5, err_msg=stage)
         assert np.ptp(theirs) > 0.01
 

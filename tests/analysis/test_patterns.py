@@ -63,9 +63,9 @@ def test_similarity_by_hand() -> None:
     same = as_weights(expected)
     other = as_weights(draw("back", 5, 1, (), causal=True))
     assert_allclose(similarity(np.stack([same, other]), expected), [1, 0], atol=1e-12)
-    one = draw("empty", 3, 0, [Cell(2, 0)], causal=True)
+    pattern = draw("empty", 3, 0, [Cell(2, 0)], causal=True)
     weights = np.array([[1, 0, 0], [0, 1, 0], [0.6, 0.8, 0]], np.float32)
-    assert similarity(weights, one) == pytest.approx(0.6)  # row 2 only
+    assert similarity(weights, pattern) == pytest.approx(0.6)  # row 2 only
 
 
 def test_nothing_drawn_is_like_nothing() -> None:

@@ -1,4 +1,4 @@
-"""What sampling settings do to a distribution, by transformers and by hand."""
+"""The effect of sampling settings on a distribution, by transformers and by hand."""
 
 from __future__ import annotations
 

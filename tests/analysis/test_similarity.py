@@ -1,4 +1,4 @@
-"""How alike every two heads are, and how they are grouped: against loops over plain lists."""
+"""The likeness of every two heads, and their groups: against loops over plain lists."""
 
 from __future__ import annotations
 
@@ -82,8 +82,8 @@ def test_groups_by_loops(subtests: pytest.Subtests) -> None:
                 order = leaf_order(joined)
                 assert sorted(order) == list(range(17))
                 for group in result:  # side by side in the map
-                    places = sorted(order.index(head) for head in group)
-                    assert places == list(range(places[0], places[0] + len(group)))
+                    positions = sorted(order.index(head) for head in group)
+                    assert positions == list(range(positions[0], positions[0] + len(group)))
                 table = group_table(values, result, [str(n) for n in range(17)])
                 for row in table.to_dict("records"):
                     group = [int(n) for n in row["layer.head"].split()]

@@ -45,21 +45,21 @@ def expected(model: gpt2viz.Model, text: str) -> dict[int, int]:
         p = theirs()(torch.tensor([ids])).logits[0].log_softmax(-1).double().numpy()
     rows = theirs().transformer.wte.weight.detach().double().numpy()
     results: dict[int, int] = {}
-    for place in sorted(range(1, len(ids) - 1), key=lambda n: p[n - 1, ids[n]]):
-        old = words[ids[place]]
-        whole = old[1:].isalpha() and old[0] == " " and not words[ids[place + 1]][0].isalpha()
+    for position in sorted(range(1, len(ids) - 1), key=lambda n: p[n - 1, ids[n]]):
+        old = words[ids[position]]
+        whole = old[1:].isalpha() and old[0] == " " and not words[ids[position + 1]][0].isalpha()
         if not whole or len(results) == 4:
             continue
         alike: dict[int, float] = {}
-        for n in sorted(range(len(words)), key=lambda n: -p[place - 1, n])[:30]:
+        for n in sorted(range(len(words)), key=lambda n: -p[position - 1, n])[:30]:
             new = words[n]
             same = [(w[1:2].isupper(), w[1:].isupper()) for w in (new, old)]  # I isn't as Mary is
             capital = same[0] == same[1]
             if new[:1] == " " and new[1:].isalpha() and capital and new.lower() != old.lower():
-                a, b = rows[n], rows[ids[place]]
+                a, b = rows[n], rows[ids[position]]
                 alike[n] = a @ b / np.linalg.norm(a) / np.linalg.norm(b)
         if alike:
-            results[place] = max(alike, key=alike.__getitem__)
+            results[position] = max(alike, key=alike.__getitem__)
     return results
 
 
@@ -68,7 +68,7 @@ def test_the_nearest_of_the_likeliest_in_place_of_what_surprised(
     model: gpt2viz.Model, text: str
 ) -> None:
     result = changes(model, text)
-    assert {place: token for place, token, _ in result} == expected(model, text)
+    assert {position: token for position, token, _ in result} == expected(model, text)
     assert [change.position for change in result] == sorted(change.position for change in result)
     assert (MOST, LIKELIEST) == (4, 30)
 
@@ -99,15 +99,15 @@ def test_one_token_differs_and_all_others_stand_where_they_stood(
             with subtests.test(text=text, bos=bos):
                 ids = model.tokenizer.encode(text, bos=bos)[:256]
                 text = model.tokenizer.decode(ids[bos:])
-                for place, token, changed in changes(model, text, bos):
+                for position, token, changed in changes(model, text, bos):
                     new = model.tokenizer.encode(changed, bos=bos)
                     assert len(new) == len(ids)
                     assert [n for n, (a, b) in enumerate(zip(ids, new, strict=True)) if a != b] == [
-                        place
+                        position
                     ]
-                    assert new[place] == token
+                    assert new[position] == token
                     old, word = (
-                        model.tokenizer.token_bytes(n).decode() for n in (ids[place], token)
+                        model.tokenizer.token_bytes(n).decode() for n in (ids[position], token)
                     )
                     assert old.startswith(" ") == word.startswith(" ")
                     assert old.strip().lower() != word.strip().lower()

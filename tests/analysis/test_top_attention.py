@@ -49,8 +49,8 @@ def test_every_head_and_token(tiny: gpt2viz.Model, n_tokens: int, causal: bool, 
                 )
                 if weight:
                     expected.append(Link(layer, head, key, weight))
-                place = layer, head
-                apart[place] = apart.get(place, 0) + abs(weight - 0.5) / n_tokens
+                cell = layer, head
+                apart[cell] = apart.get(cell, 0) + abs(weight - 0.5) / n_tokens
         expected.sort(key=lambda look: (-look.weight, look.layer, look.head))
         assert result.strongest(query) == expected[:5]
         assert result.strongest(query, most=99) == expected
@@ -58,14 +58,14 @@ def test_every_head_and_token(tiny: gpt2viz.Model, n_tokens: int, causal: bool, 
         if causal and query < 2:
             assert expected == [], "these can see only themselves and the first"
 
-    def best(places: list[tuple[int, int]]) -> tuple[int, int]:
-        return min(places, key=lambda place: (round(apart[place], 12), place))
+    def best(cells: list[tuple[int, int]]) -> tuple[int, int]:
+        return min(cells, key=lambda cell: (round(apart[cell], 12), cell))
 
     assert result.opening() == best([*apart])
     for layer in range(len(weights)):
-        assert result.opening(layer) == best([place for place in apart if place[0] == layer])
+        assert result.opening(layer) == best([cell for cell in apart if cell[0] == layer])
     for head in range(len(weights[0])):
-        assert result.opening(head=head) == best([place for place in apart if place[1] == head])
+        assert result.opening(head=head) == best([cell for cell in apart if cell[1] == head])
 
 
 def test_of_equal_weights_the_first_key_and_of_equal_heads_the_first() -> None:

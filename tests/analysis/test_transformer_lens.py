@@ -79,8 +79,8 @@ def model() -> gpt2viz.Model:
 def test_composition(model: gpt2viz.Model) -> None:
     result = composition(model)
     for way, pairs in COMPOSITION.items():
-        for place, score in pairs.items():
-            assert result.ratio[way][place] == pytest.approx(score, abs=2e-6)  # type: ignore[index]
+        for pair, score in pairs.items():
+            assert result.ratio[way][pair] == pytest.approx(score, abs=2e-6)  # type: ignore[index]
 
 
 @pytest.mark.parametrize("head", CIRCUITS)

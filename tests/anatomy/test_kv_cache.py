@@ -44,8 +44,8 @@ def read_on(folder: Path, ids: list[int], room: int | None, first: int) -> np.nd
     config, w = model
     caches: list[list[Any]] = [[] for _ in range(config["n_layer"])]
     logits = []
-    for place, token in enumerate(ids):
-        x = w["wte.weight"][token] + w["wpe.weight"][place]  # (C,)
+    for position, token in enumerate(ids):
+        x = w["wte.weight"][token] + w["wpe.weight"][position]  # (C,)
         for layer, cache in enumerate(caches):
             h, deeper = f"h.{layer}", 1 + layer * bool(config["scale_attn_by_inverse_layer_idx"])
             qkv = model.linear(model.norm(x, f"{h}.ln_1"), f"{h}.attn.c_attn")
@@ -119,10 +119,10 @@ def test_a_step_is_transformers_step_with_its_cache(pair: Any, n_tokens: int) ->
     alone = products_of(tensors, model.config)
     assert 2 * sum(p.multiply_adds for p in alone) == step.get_total_flops()
     assert 2 * sum(p.multiply_adds for p in products(trace)) == whole.get_total_flops()
-    for one in alone:
-        factors = [int(n.replace(",", "")) for n in one.worked.split(" · ")]
-        assert np.prod(factors) * one.times == one.multiply_adds
-        assert len(factors) == len(one.formula.split(" · "))
+    for product in alone:
+        factors = [int(n.replace(",", "")) for n in product.worked.split(" · ")]
+        assert np.prod(factors) * product.times == product.multiply_adds
+        assert len(factors) == len(product.formula.split(" · "))
 
 
 def test_where_nothing_can_be_kept(pair: Any) -> None:

@@ -1,4 +1,4 @@
-"""What a model is made of, against transformers, PyTorch's own counter and Hugging Face's BPE."""
+"""A model's parts, against transformers, PyTorch's own counter and Hugging Face's BPE."""
 
 from __future__ import annotations
 
