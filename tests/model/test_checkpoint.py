@@ -101,7 +101,7 @@ def test_heads_of_other_tasks_are_set_aside_and_named(folder: Path) -> None:
     model = gpt2viz.load_model(folder)
     assert set(model.set_aside) == {name.removeprefix("module.") for name in TASK_HEADS}
     assert not before.set_aside
-    runs = (gpt2viz.trace(one, [5, 6, 7]).logits for one in (model, before))
+    runs = (gpt2viz.trace(m, [5, 6, 7]).logits for m in (model, before))
     assert_array_equal(next(runs), next(runs))
     assert weight_bytes(folder) == before.nbytes
 
@@ -200,13 +200,13 @@ def test_bytes_between_tensors_that_belong_to_none(folder: Path) -> None:
     content = path.read_bytes()
     length = int.from_bytes(content[:8], "little")
     entries, data = json.loads(content[8 : 8 + length]), content[8 + length :]
-    place = entries["transformer.ln_f.bias"]["data_offsets"][0]
+    start = entries["transformer.ln_f.bias"]["data_offsets"][0]
     for name, entry in entries.items():
         if name != "__metadata__":
-            entry["data_offsets"] = [n + 8 * (n > place) for n in entry["data_offsets"]]
-    entries["transformer.ln_f.bias"]["data_offsets"] = [place + 8, place + 8 + 96]
+            entry["data_offsets"] = [n + 8 * (n > start) for n in entry["data_offsets"]]
+    entries["transformer.ln_f.bias"]["data_offsets"] = [start + 8, start + 8 + 96]
     header = json.dumps(entries).encode()
-    data = data[:place] + bytes(8) + data[place:]
+    data = data[:start] + bytes(8) + data[start:]
     path.write_bytes(len(header).to_bytes(8, "little") + header + data)
     refused(folder, r"transformer.ln_f.bias starts at byte \d+, not \d+")
     with pytest.raises(SafetensorError):
@@ -236,11 +236,11 @@ def test_a_token_id_beyond_the_embedding(folder: Path) -> None:
     refused(folder, r"the tokenizer has 421 tokens, .* but the model only 420 \(vocab_size\)")
 
 
-@pytest.mark.parametrize("places", [{}, [], None, {"weight_map": ["a"]}, {"weight_map": {}}])
-def test_an_index_without_a_map(folder: Path, places: object) -> None:
+@pytest.mark.parametrize("content", [{}, [], None, {"weight_map": ["a"]}, {"weight_map": {}}])
+def test_an_index_without_a_map(folder: Path, content: object) -> None:
     (folder / "model.safetensors").unlink()
     index = folder / "model.safetensors.index.json"
-    index.write_text(json.dumps(places), encoding="utf-8")
+    index.write_text(json.dumps(content), encoding="utf-8")
     refused(folder, "model.safetensors.index.json: ")
 
 

@@ -48,7 +48,7 @@ def test_it_computes_what_transformers_does(tmp_path: Path, tied: bool) -> None:
 def test_a_head_of_another_task_is_set_aside_and_named(tmp_path: Path) -> None:
     import transformers
 
-    config, cut = (one if n else one.config for n, one in enumerate(held(tmp_path)))
+    config, cut = (part if n else part.config for n, part in enumerate(held(tmp_path)))
     ids = torch.tensor([cut("A crane ate fish")["input_ids"]])
     for kind, aside in (
         (transformers.GPT2ForSequenceClassification, "score."),
@@ -70,8 +70,8 @@ def test_it_shares_the_memory(tmp_path: Path) -> None:
     theirs, cut = held(tmp_path)
     ours = gpt2viz.from_transformers(theirs, cut, name="mine")
     assert ours.name == "mine"
-    places = {weight.data_ptr() for weight in theirs.parameters()}
-    assert {weight.data_ptr() for weight in ours.network.parameters()} == places
+    addresses = {weight.data_ptr() for weight in theirs.parameters()}
+    assert {weight.data_ptr() for weight in ours.network.parameters()} == addresses
     before = gpt2viz.trace(ours, "A crane").logits
     with torch.no_grad():
         theirs.transformer.h[1].attn.c_attn.weight.mul_(2)  # a step of fine-tuning

@@ -97,8 +97,8 @@ def test_what_a_file_lacks_is_named(tmp_path: Path) -> None:
         ),
         (wide, "", r"x\.gguf: n_embd \(16\) must be a multiple of n_head \(5\)"),
     ):
-        kept = {name: weight for name, weight in weights.items() if name != lacking}
-        file = write_gguf(tmp_path / "x.gguf", "gpt2", sizes, kept, n_layers=2)
+        rest = {name: weight for name, weight in weights.items() if name != lacking}
+        file = write_gguf(tmp_path / "x.gguf", "gpt2", sizes, rest, n_layers=2)
         with pytest.raises(gpt2viz.CheckpointError, match=why):
             gpt2viz.load_model(file)
 

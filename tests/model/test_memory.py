@@ -1,4 +1,4 @@
-"""What doesn't fit is refused with the numbers, and no file of weights is ever mapped."""
+"""Refusals of what doesn't fit, with the numbers; and no file of weights is ever mapped."""
 
 from __future__ import annotations
 
@@ -53,8 +53,8 @@ def test_the_refusal_says_all_three_numbers() -> None:
 
 def test_a_run_takes_what_was_said(tiny: gpt2viz.Model) -> None:
     trace = gpt2viz.trace(tiny, list(range(24)), explicit=False)
-    kept = trace.nbytes
-    assert memory.run_bytes(tiny.config) / 3 < kept <= memory.run_bytes(tiny.config)
+    size = trace.nbytes
+    assert memory.run_bytes(tiny.config) / 3 < size <= memory.run_bytes(tiny.config)
 
 
 def test_the_docs_say_what_is_said_before_loading() -> None:

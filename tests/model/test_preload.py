@@ -1,4 +1,4 @@
-"""What is loaded before a process is forked, and how much of it."""
+"""The models loaded before a process is forked, and how much of them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def folders(tmp_path: Path) -> dict[str, Path]:
 
 
 def preloaded(folders: dict[str, Path]) -> list[tuple[str, int | None]]:
-    """What was loaded of these."""
+    """The models and steps of these that are loaded."""
     requests = [(name, step) for name in folders for step in (None, *STEPS)]
     return [(name, step) for name, step in requests if preload.find(name, folders[name], step)]
 
@@ -48,8 +48,8 @@ def test_every_model_is_loaded_with_the_checkpoints_of_its_training(
         assert shared is not None
         alone = gpt2viz.load_steps(folders["grown"], "grown")[step]
         assert shared.name == alone.name
-        for one, other in zip(shared.network.parameters(), alone.network.parameters(), strict=True):
-            assert_array_equal(one.detach().numpy(), other.detach().numpy())
+        for a, b in zip(shared.network.parameters(), alone.network.parameters(), strict=True):
+            assert_array_equal(a.detach().numpy(), b.detach().numpy())
     assert preload.find("other", folders["grown"]) is None
     assert preload.find("grown", folders["plain"]) is None
 

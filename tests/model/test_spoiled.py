@@ -210,7 +210,7 @@ def spoil(files: Files, folder: Path, random: Random) -> str:
 
 
 def fault_of(folder: Path, files: Files, read: Callable[[Path], Any]) -> str | None:
-    """What is wrong with how a folder was met: "" for nothing, None where it was read."""
+    """The fault in how a folder was met: "" for none, None where it was read."""
     faulthandler.dump_traceback_later(SECONDS, exit=True)  # what waits for a pipe, in C too
     try:
         read(folder)

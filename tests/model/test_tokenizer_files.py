@@ -1,4 +1,4 @@
-"""What a tokenizer's files can say, in folders of every sort, against transformers on the same."""
+"""Tokenizers' files in folders of every sort, against transformers on the same."""
 
 from __future__ import annotations
 
@@ -279,8 +279,8 @@ def test_a_vocabulary_that_lacks_bytes_refuses_only_the_texts_that_need_them(
     tmp_path: Path,
 ) -> None:
     def drop(values: Values) -> None:
-        kept = [letter for letter in values["model"]["vocab"] if letter not in "zZ~Ċ"]
-        values["model"]["vocab"] = {letter: n for n, letter in enumerate(kept)}
+        letters = [letter for letter in values["model"]["vocab"] if letter not in "zZ~Ċ"]
+        values["model"]["vocab"] = {letter: n for n, letter in enumerate(letters)}
         add(values, token("<zZ>"))
 
     made = folder(tmp_path, "lacking", FAST, drop)

@@ -22,11 +22,11 @@ LINUX = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 
 
 def printed(script: str, *arguments: str, **given: str) -> str:
-    """What a script prints in a process of its own, with none but the given of our variables."""
+    """A script's output from a process of its own, with none but the given of our variables."""
     ours = ("OMP_", "OPENBLAS_")
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
     command = [sys.executable, "-c", script, *arguments]
-    environment = kept | {"PYTHONPATH": str(ROOT)} | given
+    environment = inherited | {"PYTHONPATH": str(ROOT)} | given
     run = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
     return run.stdout
 

@@ -124,7 +124,7 @@ def test_it_is_in_the_runs_key_with_what_it_does(
 
 
 def test_gradients_go_through_it(tiny: gpt2viz.Model, add: Callable[..., EditKind]) -> None:
-    """What patches are estimated to do is as with the edit of ours that does the same."""
+    """Patches are estimated as with the edit of ours that does the same."""
     add("doubled", lambda heads: 2 * heads)
     texts = [5, 9, 3, 8], [5, 7, 3, 8]
     own, ours = (

@@ -174,11 +174,11 @@ def test_a_head_that_is_off_puts_out_0_whatever_it_held(tiny: gpt2viz.Model) -> 
 
 def test_a_reference_run_can_be_kept(tiny: gpt2viz.Model) -> None:
     edits = parse_edits("mean:1.1")
-    kept = reference_run(tiny)
-    assert len(kept.token_ids) == tiny.config.n_positions  # the text is longer than tiny reads
+    run = reference_run(tiny)
+    assert len(run.token_ids) == tiny.config.n_positions  # the text is longer than tiny reads
     by_default = gpt2viz.trace(tiny, [1, 2, 3], edits=edits)
     assert_array_equal(
-        gpt2viz.trace(tiny, [1, 2, 3], edits=edits, reference=kept).logits, by_default.logits
+        gpt2viz.trace(tiny, [1, 2, 3], edits=edits, reference=run).logits, by_default.logits
     )
     other = gpt2viz.trace(tiny, [9, 9, 9])
     changed = gpt2viz.trace(tiny, [1, 2, 3], edits=edits, reference=other)

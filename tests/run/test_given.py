@@ -1,4 +1,4 @@
-"""What the calls of the library take: texts where the command line takes texts, and a sentence of
+"""The arguments of the library's calls: texts where the command line takes texts, and a sentence of
 our own for what they can't do anything with.
 """
 
@@ -33,9 +33,9 @@ def test_edits_are_given_as_text_or_by_themselves(tiny: gpt2viz.Model) -> None:
     assert read_edits(off) == read_edits("off:1.1") == (off,)
     assert read_edits("") == read_edits(()) == ()
     expected = gpt2viz.trace(tiny, IDS, edits=[off]).logits
-    for one in ("off:1.1", off):
-        assert_array_equal(gpt2viz.trace(tiny, IDS, edits=one).logits, expected)
-        (batched,) = gpt2viz.trace_many(tiny, [IDS], edits=one)
+    for given in ("off:1.1", off):
+        assert_array_equal(gpt2viz.trace(tiny, IDS, edits=given).logits, expected)
+        (batched,) = gpt2viz.trace_many(tiny, [IDS], edits=given)
         assert_array_equal(batched.logits, expected)
     pair: Any = (tiny, IDS, [5, 300, 17, 8])
     calls: list[Callable[[Any], Any]] = [
@@ -45,16 +45,16 @@ def test_edits_are_given_as_text_or_by_themselves(tiny: gpt2viz.Model) -> None:
         lambda e: g.patch_paths(*pair, "2.0", [1, 2], edits=e).values,
     ]
     for call in calls:
-        for one in ("off:1.1", off):
-            assert_array_equal(call(one), call([off]))
+        for given in ("off:1.1", off):
+            assert_array_equal(call(given), call([off]))
     for wrong in (3, [3], None, {"off": 1}, "of:1.1"):
         with pytest.raises(gpt2viz.EditError):
             gpt2viz.trace(tiny, IDS, edits=wrong)  # type: ignore[arg-type]
 
 
 def test_a_token_is_given_by_its_text(tiny: gpt2viz.Model) -> None:
-    one, other = " t", "he"
-    ids: list[int] = [n for text in (one, other) for n in tiny.tokenizer.encode(text)]
+    first, second = " t", "he"
+    ids: list[int] = [n for text in (first, second) for n in tiny.tokenizer.encode(text)]
     assert len(ids) == 2
     run, pair = gpt2viz.trace(tiny, IDS), (tiny, IDS, [5, 300, 17, 8])
     calls: list[Callable[[Any, Any], Any]] = [
@@ -70,8 +70,8 @@ def test_a_token_is_given_by_its_text(tiny: gpt2viz.Model) -> None:
         lambda a, b: g.virtual_head(tiny, (0, 1), (1, 1)).writes(b).most,
     ]
     for call in calls:
-        assert_array_equal(call(one, other), call(*ids))
-    for answer in (one, ids[0], np.int64(ids[0]), [one]):
+        assert_array_equal(call(first, second), call(*ids))
+    for answer in (first, ids[0], np.int64(ids[0]), [first]):
         assert g.patch_sweep(*pair, answer=answer).answer[0] == ids[0]
 
 
@@ -81,8 +81,8 @@ def test_what_comes_next_by_its_text(tiny: gpt2viz.Model, tiny_folder: Path) -> 
     for position in (-1, 1):
         shares = softmax(expected["logits"][position])
         result = run.next_tokens(5, position)
-        assert [one.id for one in result] == np.argsort(-shares, kind="stable")[:5].tolist()
-        assert_allclose([one.probability for one in result], np.sort(shares)[:-6:-1], rtol=1e-4)
+        assert [t.id for t in result] == np.argsort(-shares, kind="stable")[:5].tolist()
+        assert_allclose([t.probability for t in result], np.sort(shares)[:-6:-1], rtol=1e-4)
         for text, n, _ in result:
             assert text == tiny.tokenizer.token_bytes(n).decode(errors="backslashreplace")
     assert len(run.next_tokens()) == 10

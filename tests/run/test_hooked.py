@@ -23,7 +23,7 @@ rng = np.random.default_rng(7)
 
 def names(layer: int) -> dict[str, gpt2viz.Stage]:
     """Every stage of the graph by the name that a hook has for it."""
-    return {f"{one.key}.{layer}" if one.per_layer else one.key: one for one in STAGES}
+    return {f"{stage.key}.{layer}" if stage.per_layer else stage.key: stage for stage in STAGES}
 
 
 def bent(shape: tuple[int, ...]) -> Callable[[np.ndarray], np.ndarray]:
@@ -55,7 +55,7 @@ def test_any_stage_becomes_what_the_function_gives_back(
             change(x).reshape(squeezed) if key == name else x  # noqa: B023
         )
         expected = reference(tiny_folder, IDS, True, becomes=becomes)
-        assert [one.shape for one in seen] == [shape], name
+        assert [array.shape for array in seen] == [shape], name
         for key in PER_LAYER:
             for layer in range(3):
                 assert_allclose(
@@ -92,30 +92,30 @@ def test_no_run_with_hooks_is_taken_for_another(tiny: gpt2viz.Model, tmp_path: P
         return 2 * x
 
     hooks = {"mlp_output.0": function}
-    plain, one, two = (gpt2viz.trace(tiny, IDS, hooks=h) for h in ({}, hooks, hooks))
-    assert len({plain.key, one.key, two.key}) == 3
-    assert not plain.key.common_prefix_length(one.key)
-    assert not one.key.is_prefix_of(two.key)
+    plain, first, second = (gpt2viz.trace(tiny, IDS, hooks=h) for h in ({}, hooks, hooks))
+    assert len({plain.key, first.key, second.key}) == 3
+    assert not plain.key.common_prefix_length(first.key)
+    assert not first.key.is_prefix_of(second.key)
     more: Any
-    for earlier, more in ((one, {}), (plain, {"hooks": hooks})):
+    for earlier, more in ((first, {}), (plain, {"hooks": hooks})):
         with pytest.raises(gpt2viz.ArgumentError, match="with edits can't reuse another"):
             gpt2viz.trace(tiny, IDS, reuse=earlier, **more)
-    means = gpt2viz.trace(tiny, IDS, edits="mean:1.2", reference=one).mean_over
-    others = [gpt2viz.trace(tiny, IDS, edits="mean:1.2", reference=run) for run in (plain, two)]
+    means = gpt2viz.trace(tiny, IDS, edits="mean:1.2", reference=first).mean_over
+    others = [gpt2viz.trace(tiny, IDS, edits="mean:1.2", reference=run) for run in (plain, second)]
     assert means not in {other.mean_over for other in others}
     texts = IDS, [*IDS[:-1], 8]
     refused: dict[str, Callable[[], object]] = {
-        "taken apart": lambda: gpt2viz.contributions(tiny, one, 3),
-        "taken apart.": lambda: gpt2viz.explain_row(tiny, one, 1, 1, 2),
-        "belongs to one run": lambda: gpt2viz.trace(tiny, IDS, edits=one.edits),
-        "belongs to one run.": lambda: gpt2viz.patch_sweep(tiny, *texts, edits=one.edits),
+        "taken apart": lambda: gpt2viz.contributions(tiny, first, 3),
+        "taken apart.": lambda: gpt2viz.explain_row(tiny, first, 1, 1, 2),
+        "belongs to one run": lambda: gpt2viz.trace(tiny, IDS, edits=first.edits),
+        "belongs to one run.": lambda: gpt2viz.patch_sweep(tiny, *texts, edits=first.edits),
         "the same mask and the other edits": lambda: gpt2viz.trace(
-            tiny, IDS, edits="patch:q:1.2", patch_from=one
+            tiny, IDS, edits="patch:q:1.2", patch_from=first
         ),
         "no file holds": lambda: gpt2viz.load_trace(
-            export.save_trace(one, tmp_path / "run.npz"), tiny
+            export.save_trace(first, tmp_path / "run.npz"), tiny
         ),
-        "has no session": lambda: gpt2viz.show(one).save(tmp_path / "run.json"),
+        "has no session": lambda: gpt2viz.show(first).save(tmp_path / "run.json"),
     }
     for message, call in refused.items():
         with pytest.raises(gpt2viz.GPT2VizError, match=re.escape(message.rstrip("."))):

@@ -31,8 +31,8 @@ def test_each_is_its_own_trace(tiny: gpt2viz.Model, subtests: pytest.Subtests) -
                 assert (run.key, run.text, run.tokens) == (alone.key, alone.text, alone.tokens)
                 assert run.tensors == alone.tensors
                 assert run.captured.keys() == alone.captured.keys()
-                for place, array in alone.captured.items():
-                    assert_allclose(run.captured[place], array, rtol=1e-5, atol=1e-5)
+                for key, array in alone.captured.items():
+                    assert_allclose(run.captured[key], array, rtol=1e-5, atol=1e-5)
                 assert_allclose(run.logits, alone.logits, rtol=1e-5, atol=1e-5)
                 probabilities = alone.next_token_probabilities
                 assert_allclose(run.next_token_probabilities, probabilities, atol=1e-6)
@@ -74,7 +74,7 @@ def test_what_is_refused_is_refused_before_anything_runs(tiny: gpt2viz.Model) ->
 
 
 def test_a_trace_of_many_shares_no_numbers_with_its_neighbours(tiny: gpt2viz.Model) -> None:
-    one, other = gpt2viz.trace_many(tiny, [[1, 2, 3], [4, 5, 6]])
-    for place, array in one.captured.items():
-        if place[0] != "position_embedding":
-            assert not np.shares_memory(array, other.captured[place])
+    first, second = gpt2viz.trace_many(tiny, [[1, 2, 3], [4, 5, 6]])
+    for key, array in first.captured.items():
+        if key[0] != "position_embedding":
+            assert not np.shares_memory(array, second.captured[key])

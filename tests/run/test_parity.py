@@ -110,7 +110,7 @@ def check_run(trace: gpt2viz.Trace, expected: dict[str, Any]) -> None:
     keys = {stage.key for stage in trace.graph.values() if stage.keep}
     assert keys - expected.keys() <= {"token_embedding", "position_embedding"}
     for layer, weights in enumerate(expected["weights"]):
-        check([one.copy() for one in trace.weights_of_heads(layer)], weights, "head by head")
+        check([matrix.copy() for matrix in trace.weights_of_heads(layer)], weights, "head by head")
     for key in keys & expected.keys():
         stage, n_head = trace.graph[key], trace.config.n_head
         if not stage.per_layer:
@@ -161,7 +161,7 @@ def test_every_activation_equals_transformers(tmp_path: Path, name: str) -> None
 
 @torch.no_grad()
 def test_added_tokens_equal_transformers(tmp_path: Path) -> None:
-    """Where a fine-tuned model's file has those that were added to its vocabulary, in order."""
+    """A fine-tuned model's file has those that were added to its vocabulary, in order."""
     theirs = transformers_model(write_checkpoint(tmp_path))
     first = len(json.loads((tmp_path / "vocab.json").read_text(encoding="utf-8")))
     added = {"<user>": first, "<bot>": first + 1}
@@ -179,7 +179,7 @@ def test_added_tokens_equal_transformers(tmp_path: Path) -> None:
 def test_files_of_any_precision_and_in_shards(
     tmp_path: Path, family: str, dtype: torch.dtype
 ) -> None:
-    """What is stored is read to the last bit, and runs in float32, as in transformers."""
+    """Weights are read to the last bit, and run in float32, as in transformers."""
     theirs = transformers_model(written(tmp_path, family)).to(dtype)
     (tmp_path / "model.safetensors").unlink()
     theirs.save_pretrained(tmp_path, max_shard_size="20KB")

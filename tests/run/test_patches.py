@@ -33,12 +33,12 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 
 def spelled(stage: str, layer: int, head: int, position: int | None) -> str:
-    place = f"{layer}" if stage in STREAMS else f"{layer}.{head}"
-    return f"patch:{stage}:{place}" + ("" if position is None else f":{position}")
+    target = f"{layer}" if stage in STREAMS else f"{layer}.{head}"
+    return f"patch:{stage}:{target}" + ("" if position is None else f":{position}")
 
 
 def patched(
-    folder: Path, causal: bool, off: Sequence[tuple[int, int]], texts: Any, where: str, place: Any
+    folder: Path, causal: bool, off: Sequence[tuple[int, int]], texts: Any, where: str, index: Any
 ) -> dict[str, Any]:
     """The run by NumPy, with a piece of the second text's run in a stage."""
 
@@ -52,7 +52,7 @@ def patched(
     def replace(name: str, made: np.ndarray) -> np.ndarray:
         if name == where:
             made = made.copy()
-            made[place] = pieces[where][place]
+            made[index] = pieces[where][index]
         return made
 
     (into, source), pieces = texts, dict[str, np.ndarray]()
@@ -72,9 +72,9 @@ def test_a_patch_is_as_numpy_makes_it(pair: Any, subtests: pytest.Subtests) -> N
                 for layer, position in ((0, None), (1, 4), (2, None)):
                     edits = others + spelled(stage, layer, 1, position)
                     at = slice(None) if position is None else position
-                    place = at if stage in STREAMS else (1, at)
+                    index = at if stage in STREAMS else (1, at)
                     where = f"{stage}.{layer}"
-                    expected = patched(folder, causal, off, (into, source), where, place)
+                    expected = patched(folder, causal, off, (into, source), where, index)
                     for explicit in (True, False)[: 1 + (stage != "weights")]:
                         options: dict[str, Any] = {"edits": edits, "patch_from": source}
                         run = gpt2viz.trace(ours, into, causal, explicit=explicit, **options)

@@ -50,8 +50,8 @@ def check_whole(result: gpt2viz.Trace, full: gpt2viz.Trace) -> None:
     assert result.nbytes == full.nbytes
     for stage in (s for s in STAGES if s.keep):
         for layer in range(full.config.n_layer) if stage.per_layer else (None,):
-            one, other = result.stage(stage.key, layer), full.stage(stage.key, layer)
-            assert_allclose(one, other, **TOLERANCE, err_msg=f"{stage.key} of layer {layer}")
+            array, expected = result.stage(stage.key, layer), full.stage(stage.key, layer)
+            assert_allclose(array, expected, **TOLERANCE, err_msg=f"{stage.key} of layer {layer}")
     assert_allclose(result.logits, full.logits, **TOLERANCE)
     assert_allclose(result.next_token_probabilities, full.next_token_probabilities, **TOLERANCE)
 
@@ -61,13 +61,13 @@ def changed_texts(draw: st.DrawFn) -> tuple[list[int], list[int]]:
     """A text, and the same after one change of somebody who types."""
     ids = st.lists(st.integers(0, 419), min_size=1, max_size=12)
     before, new = draw(ids), draw(st.lists(st.integers(0, 419), min_size=1, max_size=4))
-    place, end = sorted((draw(st.integers(0, len(before))), draw(st.integers(0, len(before)))))
+    start, end = sorted((draw(st.integers(0, len(before))), draw(st.integers(0, len(before)))))
     after = draw(
         st.sampled_from(
             [
                 [*before, *new],  # written on
-                [*before[:place], *new, *before[end:]],  # a word in the middle
-                before[:place] or before,  # the end deleted
+                [*before[:start], *new, *before[end:]],  # a word in the middle
+                before[:start] or before,  # the end deleted
                 before,
                 [*new, *before],  # all moved to other positions
             ]
@@ -127,8 +127,8 @@ def test_a_chain_of_traces_stays_whole_and_holds_on_to_none(tiny: gpt2viz.Model)
         cut = gpt2viz.trace(tiny, [*IDS[:4], 8], explicit=explicit, reuse=trace)
         check_whole(cut, gpt2viz.trace(tiny, [*IDS[:4], 8], explicit=explicit))
         check_whole(trace, gpt2viz.trace(tiny, IDS, explicit=explicit))
-        for place, array in trace.captured.items():
-            assert not np.shares_memory(array, earlier.captured[place])
+        for key, array in trace.captured.items():
+            assert not np.shares_memory(array, earlier.captured[key])
             assert not array.flags.writeable
     text = "7 tokens through tiny (3 layers of 4 heads), causal mask on, the first 6 from an"
     assert text in repr(trace)
@@ -194,10 +194,10 @@ def test_how_many_tokens_two_runs_have_in_common() -> None:
         {"edits": gpt2viz.parse_edits("mlp:0")},
     )
     for (ids, n), other in product(same, ({}, *others)):
-        one = RunKey(**{"model": "tiny", "token_ids": ids} | other)
-        assert key.common_prefix_length(one) == one.common_prefix_length(key) == (0 if other else n)
+        run = RunKey(**{"model": "tiny", "token_ids": ids} | other)
+        assert key.common_prefix_length(run) == run.common_prefix_length(key) == (0 if other else n)
     for other in others[1:]:
-        one = RunKey(**{"model": "tiny", "token_ids": (1, 2, 3)} | other)
-        assert one.common_prefix_length(one) == 3
+        run = RunKey(**{"model": "tiny", "token_ids": (1, 2, 3)} | other)
+        assert run.common_prefix_length(run) == 3
     blind = RunKey("tiny", (1, 2, 3), causal=False)
     assert blind.common_prefix_length(blind) == 0

@@ -40,9 +40,9 @@ def test_arrays_are_read_only_float32_with_the_declared_shape(
         assert array.dtype == np.float32
         assert array.shape == tuple(sizes[axis] for axis in stage.axes), stage.key
         arrays = [array, *([trace.stage(stage.key, 1, 2)] if stage.of_head else [])]
-        for one in arrays:
+        for view in arrays:
             with pytest.raises(ValueError, match="read-only"):
-                one[...] = 0
+                view[...] = 0
     with pytest.raises(ValueError, match="read-only"):
         trace.logits[...] = 0
 
@@ -109,7 +109,7 @@ def test_weights_and_outputs_of_a_long_run_come_block_by_block(
     for causal, edits, explicit in product((True, False), LONG, (True, False)):
         trace = gpt2viz.trace(tiny, ids, causal, explicit=explicit, edits=edits)
         whole, before = gpt2viz.trace(tiny, ids, causal, edits=edits), trace.nbytes
-        heads = [one.copy() for one in trace.weights_of_heads(2)]
+        heads = [weights.copy() for weights in trace.weights_of_heads(2)]
         mixed = trace.weighted_head_outputs(1, shares)
         assert trace.nbytes == before  # nothing of it is kept
         assert_allclose(heads, whole.stage("weights", 2)[0], atol=1e-6)
@@ -133,8 +133,8 @@ def test_a_long_run_keeps_only_what_the_rest_comes_from(
     tiny: gpt2viz.Model, edits: str, more: set[str]
 ) -> None:
     trace = gpt2viz.trace(tiny, [1, 2, 3], explicit=False, edits=parse_edits(edits))
-    kept = {key for key, layer in trace.captured if layer == 1}
-    assert kept == {"q", "k", "v", "attention_output", "mlp_output"} | more
+    keys = {key for key, layer in trace.captured if layer == 1}
+    assert keys == {"q", "k", "v", "attention_output", "mlp_output"} | more
 
 
 @pytest.mark.slow
@@ -154,8 +154,8 @@ def test_eight_threads_on_one_model_get_what_one_thread_gets(tiny: gpt2viz.Model
         expected, result = serial[n % 60], together[n]
         assert result.token_ids == expected.token_ids
         assert len(result.tensors) == len(expected.tensors)
-        for place, array in expected.captured.items():
-            assert_array_equal(result.captured[place], array)
+        for key, array in expected.captured.items():
+            assert_array_equal(result.captured[key], array)
 
 
 @pytest.mark.parametrize("edits", ["", "off:0.0,attn:1,window:1"])

@@ -71,7 +71,7 @@ def random(model: Any) -> Any:
 
 
 def eager(model: Any, **inputs: Any) -> Any:
-    """What the same weights do with transformers' eager functions."""
+    """The outputs of the same weights with transformers' eager functions."""
     model.set_attn_implementation("eager")
     with torch.no_grad():
         return model(**inputs, output_attentions=True)
@@ -223,7 +223,7 @@ def test_halves_are_kept_as_they_are_and_weighed_in_float32(kind: torch.dtype) -
 
 
 def as_flash(module: Any, query: Any, key: Any, value: Any, mask: Any, **options: Any) -> Any:
-    """What a flash kernel does with padding alone, with causality and with a window."""
+    """A flash kernel's attention: padding is its mask, causality and window are its own."""
     far = torch.arange(key.shape[2])[:, None] - torch.arange(key.shape[2])
     seen = (far >= 0) & (far < options["sliding_window"])
     seen = seen if mask is None else seen & mask[:, None, None].bool()
@@ -295,14 +295,14 @@ def test_a_budget_is_kept_and_said() -> None:
     whole = eager(model, input_ids=IDS).attentions[1].numpy()
     np.testing.assert_allclose(few.weights(1, call=0), whole[:, [3, 1]], atol=1e-5)
     np.testing.assert_allclose(few.weights(1, 1, call=-2), whole[:, 1], atol=1e-5)
-    for kept, options, sentence in (
+    for record, options, sentence in (
         (run, {"layer": 1}, r"There is no layer 1 here, only \[0\]\. max_bytes="),
         (few, {"layer": 1, "head": 0}, r"There is no head 0 here, only \[3, 1\]"),
         (few, {"layer": 1, "call": 2}, "Layer 1 has 2 calls, not 2"),
         (few, {"layer": 1, "cal": 2}, "cal= is no choice: part, call, beams are"),
     ):
         with pytest.raises(gpt2viz.AttentionError, match=sentence):
-            kept.weights(**options)
+            record.weights(**options)
 
 
 def test_two_texts_are_told_apart() -> None:

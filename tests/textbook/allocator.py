@@ -1,4 +1,4 @@
-"""What PyTorch asks the system for, counted by its own profiler: copies inside an operation too."""
+"""PyTorch's requests of memory, counted by its own profiler: copies inside an operation too."""
 
 from __future__ import annotations
 

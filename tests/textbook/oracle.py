@@ -47,14 +47,14 @@ def gelu_tanh(x: Any) -> np.ndarray:
 
 
 def mixed_words(order: list[int], positions: Any, causal: bool) -> np.ndarray:
-    """What the words crane, ate and fish become in that order, by the words."""
+    """The words crane, ate and fish after mixing in that order, by the words: (3, 2)."""
     x = np.array([[0.9, 0.1], [0.1, 0.8], [0.7, 0.3]])[order] + np.array(positions)
     scores = x @ x.T / sqrt(2)
     return (softmax(hidden(scores) if causal else scores) @ x)[order]
 
 
 def orders(positions: Any, causal: bool) -> np.ndarray:
-    """How far the words of "crane ate fish" and "fish ate crane" end up from one another."""
+    """The largest difference between the words of "crane ate fish" and of "fish ate crane"."""
     first, second = (mixed_words(order, positions, causal) for order in ([0, 1, 2], [2, 1, 0]))
     return np.abs(first - second).max()
 
@@ -160,7 +160,7 @@ SCALED = np.array(
 )
 WALKED = [2.40, -0.50, 1.88, -1.91, 2.08, 1.16, 0.41, -2.12]
 FIVE = [2.4, 1.0, 0.0, -0.5, -2.0]
-PLACES = [[0.3, 0.0], [0.0, 0.3], [-0.3, 0.0]]
+POSITIONS = [[0.3, 0.0], [0.0, 0.3], [-0.3, 0.0]]
 BIRD = ([[0.7, 0.7], [0.9, 0.1], [0.9, 0.1]], [[0.5, 0.5], [0.9, 0.1], [0.8, 0.2]])
 MACHINE = ([[0.7, 0.7], [0.1, 0.9], [0.1, 0.9]], [[0.5, 0.5], [0.1, 0.9], [0.2, 0.8]])
 #: The released models' parameters, and their heads (Hugging Face's checkpoints).
@@ -189,7 +189,7 @@ RESULTS: dict[str, list[Any]] = {
     "E3": [
         *("(2, 5, 3)", "(5, 3)", "(2, 5, 3)"),
         [orders(np.zeros((3, 2)), causal=False)],
-        [orders(PLACES, causal=False)],
+        [orders(POSITIONS, causal=False)],
         [orders(np.zeros((3, 2)), causal=True)],
     ],
     "E4": [

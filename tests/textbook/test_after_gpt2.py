@@ -1,4 +1,4 @@
-"""What came after GPT-2, and before: each part against NumPy."""
+"""The parts that came after GPT-2, and before: each against NumPy."""
 
 from __future__ import annotations
 
@@ -58,10 +58,10 @@ def complex_pairs(x: np.ndarray) -> np.ndarray:
 
 @pytest.mark.parametrize("hs", [2, 4, 10])
 def test_a_rotation_is_a_multiplication_of_complex_numbers(hs: int) -> None:
-    x, places = made(3, hs).astype(np.float32), [0, 7, 100_000]
+    x, positions = made(3, hs).astype(np.float32), [0, 7, 100_000]
     speeds = 10_000.0 ** (-np.arange(0, hs, 2) / hs)
-    turned = complex_pairs(x.astype(float)) * np.exp(1j * np.outer(places, speeds))
-    result = after_gpt2.rotate(x, places).numpy()
+    turned = complex_pairs(x.astype(float)) * np.exp(1j * np.outer(positions, speeds))
+    result = after_gpt2.rotate(x, positions).numpy()
     assert_allclose(complex_pairs(result), turned, atol=1e-9)
     assert_allclose(np.linalg.norm(result, axis=1), np.linalg.norm(x, axis=1), rtol=1e-6)
 
@@ -158,12 +158,12 @@ def test_tiles_give_the_outputs_of_the_whole_table(T: int, size: int) -> None:
     q, k, v = drawn(3, 2, T, 3, seed=5)
     for head in range(2):
         weights = softmax(hidden(q[head] @ k[head].T / np.sqrt(3)))
-        for one in result.values():
-            assert_allclose(one.output[head], weights @ v[head], atol=2e-6)
+        for run in result.values():
+            assert_allclose(run.output[head], weights @ v[head], atol=2e-6)
     assert result["explicit"].largest == 4 * 2 * T * T
     assert result["in tiles"].largest == 4 * 2 * T * min(T, size)
     assert result["fused"].largest is None
-    assert all(one.seconds > 0 for one in result.values())
+    assert all(run.seconds > 0 for run in result.values())
 
 
 def test_scores_that_would_overflow_are_summed_safely() -> None:

@@ -52,14 +52,14 @@ def test_an_added_mask_is_one_that_is_filled_in(T: int) -> None:
 
 
 def test_a_kept_mask_is_cut_and_stretched_and_no_parameter() -> None:
-    kept, scores = attention.StoredMask(8), made(2, 3, 5, 5)
-    assert list(kept.parameters()) == []
-    assert {name: t.shape for name, t in kept.state_dict().items()} == {"bias": (1, 1, 8, 8)}
+    mask, scores = attention.StoredMask(8), made(2, 3, 5, 5)
+    assert list(mask.parameters()) == []
+    assert {name: t.shape for name, t in mask.state_dict().items()} == {"bias": (1, 1, 8, 8)}
     for b, h in np.ndindex(2, 3):
-        assert_allclose(kept(torch.tensor(scores))[b, h], hidden(scores[b, h]))
+        assert_allclose(mask(torch.tensor(scores))[b, h], hidden(scores[b, h]))
     shapes = [size for _, size in attention.stored_mask_steps(8, 2, 12, 4)]
-    one, all_heads = "(1, 1, 4, 4)", "(2, 12, 4, 4)"
-    assert shapes == ["(8, 8)", "(1, 1, 8, 8)", one, all_heads, all_heads]
+    shared, all_heads = "(1, 1, 4, 4)", "(2, 12, 4, 4)"
+    assert shapes == ["(8, 8)", "(1, 1, 8, 8)", shared, all_heads, all_heads]
 
 
 @pytest.mark.parametrize("seed", [0, 3])
@@ -78,8 +78,8 @@ def test_three_blocks_run_on_the_same_words(seed: int) -> None:
     opened = x @ gate.T / (1 + np.exp(-x @ gate.T)) * (x @ up.T)
     assert_allclose(result["SwiGLU"].inside, opened, atol=1e-5)
     assert_allclose(result["SwiGLU"].output, opened @ down.T, atol=1e-5)
-    for one, other in zip(tables["GELU"], tables["ReLU"], strict=True):
-        assert_allclose(one, other)
+    for gelu, relu in zip(tables["GELU"], tables["ReLU"], strict=True):
+        assert_allclose(gelu, relu)
     assert {ran.n_parameters for ran in result.values()} == {2 * 3 * 12} == {3 * 3 * 8}
 
 
@@ -138,14 +138,14 @@ def test_the_weights_of_each_variant_before_and_after_dropout(p: float, seed: in
     result = heads.drop_weights(JOURNEY, 3, seed, p, training=True, drop_seed=seed)
     assert list(result) == ["nothing learned", "trainable", "causal", "multi-head"]
     gone = []
-    for name, one in result.items():
-        assert_allclose(one.weights, variant_weights(name, JOURNEY, seed), atol=1e-5)
+    for name, out in result.items():
+        assert_allclose(out.weights, variant_weights(name, JOURNEY, seed), atol=1e-5)
         later = np.triu(np.ones((6, 6), bool), 1) & (name in ("causal", "multi-head"))
-        assert (one.hidden.numpy() == later).all()
-        kept = one.dropped.numpy() != 0
-        assert_allclose(one.dropped.numpy()[kept], one.weights.numpy()[kept] / (1 - p), rtol=1e-5)
-        gone.append(~kept[~later.any(axis=1)] if later.any() else ~kept)
-        assert not one.dropped.numpy()[later].any()
+        assert (out.hidden.numpy() == later).all()
+        alive = out.dropped.numpy() != 0
+        assert_allclose(out.dropped.numpy()[alive], out.weights.numpy()[alive] / (1 - p), rtol=1e-5)
+        gone.append(~alive[~later.any(axis=1)] if later.any() else ~alive)
+        assert not out.dropped.numpy()[later].any()
     assert (gone[0] == gone[1]).all()  # the same places
     assert gone[0].any() == (p > 0)
 
@@ -187,8 +187,8 @@ def test_a_token_takes_its_way_through_the_stream(position: int, causal: bool) -
     trace = gpt2viz.trace(model, CRANE, causal=causal)
     ids = list(trace.token_ids)
     out, (_, w) = reference(BUNDLED, ids, causal=causal), read(BUNDLED)
-    token, place = w["wte.weight"][ids[position]], w["wpe.weight"][position]
-    added: list[Any] = [token, place]
+    token, pos = w["wte.weight"][ids[position]], w["wpe.weight"][position]
+    added: list[Any] = [token, pos]
     for n in range(N_LAYER):
         added += [out["attention_output"][n][position], out["mlp_output"][n][position]]
     result = residual.stops(model, trace, position)
@@ -247,13 +247,13 @@ def test_neighbours_are_those_of_the_largest_cosine() -> None:
     for row, cosine in zip(result, expected, strict=True):
         order = np.argsort(-cosine)
         left_out = [int(order[0]), int(order[3]), 49]
-        kept = [n for n in order.tolist() if n not in left_out]
+        rest = [n for n in order.tolist() if n not in left_out]
         assert embeddings.rank(row, int(order[2])) == 3
         near = embeddings.nearest(row, 4, left_out)
-        assert [one.id for one in near] == kept[:4]
-        assert_allclose([one.cosine for one in near], cosine[kept[:4]], atol=1e-5)
-        for place in (0, 5, len(kept) - 1):
-            assert embeddings.rank(row, kept[place], left_out) == place + 1
+        assert [neighbour.id for neighbour in near] == rest[:4]
+        assert_allclose([neighbour.cosine for neighbour in near], cosine[rest[:4]], atol=1e-5)
+        for index in (0, 5, len(rest) - 1):
+            assert embeddings.rank(row, rest[index], left_out) == index + 1
     assert len(embeddings.nearest(result[0], 99, [1, 2])) == 48
 
 

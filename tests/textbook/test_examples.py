@@ -59,10 +59,10 @@ def test_results_and_verdicts_are_those_of_the_oracle(subtests: pytest.Subtests)
 def test_drawn_results_lie_where_they_must() -> None:
     zeros = float(np.ravel(claims("E13")[0].computed)[0])
     assert abs(zeros - 0.1) < 4 * np.sqrt(0.1 * 0.9 / 100_000)
-    raw, scaled, one, eighth = (float(np.ravel(c.computed)[0]) for c in claims("E22"))
+    raw, scaled, whole, eighth = (float(np.ravel(c.computed)[0]) for c in claims("E22"))
     assert raw == pytest.approx(64, rel=4 * np.sqrt(2 / 40_000))
     assert scaled == pytest.approx(raw / 64, rel=1e-4)
-    assert 1 / 8 < eighth < one < 1  # means of draws: see test_sentences
+    assert 1 / 8 < eighth < whole < 1  # means of draws: see test_sentences
     _, plain, small = (float(np.ravel(c.computed)[0]) for c in claims("E17"))
     assert 1 < small < 2 < plain  # 24 additions of size s, or of s / √24: see test_modules
     pre, post = np.ravel(claims("E12")[3].computed)

@@ -227,17 +227,17 @@ def test_junk_is_a_value_or_one_sentence(text: str) -> None:
 
 def _calls(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
     """Longer expressions out of shorter ones, most of which can be computed."""
-    one = [
+    unary = [
         *("({}).mT", "({}).softmax(-1)", "softmax({}, dim=-2)", "({}).sum(-1, keepdim=True)"),
         *("({}).mean()", "exp({})", "({})[0]", "({})[..., :2]", "-({})", "({}).transpose(0, -1)"),
         *("({}).reshape(-1)", "({}).reshape(T, -1)", "tril({})", "({}) ** 2", "({}).flatten()"),
         *("({}).masked_fill(({}) > 0, -inf)", "({}).unsqueeze(1)", "({}).view(-1, 3)"),
         *("cat([{}, {}], 0)", "cat(({}).unbind(0), -1)", "einsum('ij,kj->ki', {}, {})"),
     ]
-    two = ["({}) + ({})", "({}) @ ({})", "({}) * ({})", "({}) - ({})", "({}) / ({})"]
+    binary = ["({}) + ({})", "({}) @ ({})", "({}) * ({})", "({}) - ({})", "({}) / ({})"]
     return st.one_of(
-        st.builds(lambda form, x: form.replace("{}", x), st.sampled_from(one), inner),
-        st.builds(lambda form, x, y: form.format(x, y), st.sampled_from(two), inner, inner),
+        st.builds(lambda form, x: form.replace("{}", x), st.sampled_from(unary), inner),
+        st.builds(lambda form, x, y: form.format(x, y), st.sampled_from(binary), inner, inner),
     )
 
 

@@ -99,7 +99,7 @@ def judged(name: str, text: str) -> Verdict:
 
 
 def test_the_gaps_are_those_of_the_eighty_lines() -> None:
-    """What is wanted, by a GPT-2 in NumPy; the merged heads by what W_O makes of them."""
+    """Each expects what a GPT-2 in NumPy makes; the merged heads, by what W_O makes of them."""
     ids, layers = list(run().token_ids), range(model().config.n_layer)
     made, weights = reference(BUNDLED, ids, True), gaps.weights(model())
     assert len(ids) == 5
@@ -117,8 +117,8 @@ def test_the_gaps_are_those_of_the_eighty_lines() -> None:
     for name, parts in expected.items():
         results = [np.asarray(case.expected[0]) for case in cases()[name]]
         assert len(results) == len(parts)
-        for one, other in zip(results, parts, strict=True):
-            assert_allclose(one, other, rtol=1e-3, atol=1e-3)
+        for result, part in zip(results, parts, strict=True):
+            assert_allclose(result, part, rtol=1e-3, atol=1e-3)
     for n, case in enumerate(cases()["merge"]):
         w, b = (weights[f"h.{n}.attn.c_proj.{part}"] for part in ("weight", "bias"))
         assert_allclose(case.expected[0] @ w.T + b, made["attention_output"][n], atol=1e-3)
@@ -245,7 +245,7 @@ def growing(name: str, growth: list[int]) -> str:
 
 @cache
 def right_bytes() -> int:
-    """What the lines take at once where each gap has what belongs there, after one more token."""
+    """Peak bytes of the lines, each gap filled with what belongs there, after one more token."""
     ids = list(run().token_ids)
     return peak_bytes(lambda: Draft(FILLED).build(model()).write([*ids, 0], 1, None))
 

@@ -54,7 +54,7 @@ def test_the_corpus_holds_out_every_tenth_passage() -> None:
     assert 0.08 < len(held) / (len(held) + len(read)) < 0.12
     stretches = {held[n : n + 60] for n in range(0, len(held) - 60, 60)}
     assert len(stretches) > 50
-    assert not [one for one in stretches if one in read]
+    assert not [stretch for stretch in stretches if stretch in read]
 
 
 @pytest.mark.parametrize("name", PARTS)
@@ -64,10 +64,10 @@ def test_no_letter_is_told_what_comes(name: str) -> None:
     other = ids.clone()
     other[0, 4] = 1
     with torch.inference_mode():
-        one, two = model(ids)[0], model(other)[0]
-    assert one.shape == (6, 5)
-    assert_close(one[:4], two[:4], rtol=0, atol=0)
-    assert not torch.equal(one[4], two[4])
+        first, second = model(ids)[0], model(other)[0]
+    assert first.shape == (6, 5)
+    assert_close(first[:4], second[:4], rtol=0, atol=0)
+    assert not torch.equal(first[4], second[4])
 
 
 def test_the_held_out_loss_is_over_all_stretches() -> None:

@@ -70,7 +70,7 @@ def run_by_line(file: str, run: Callable[[], object]) -> dict[int, list[dict[str
 
 
 def hooked(model: gpt2viz.Model, ids: Tensor) -> dict[str, list[Tensor]]:
-    """What the package's own modules make of a text, by stage: one a layer."""
+    """The outputs of the package's own modules for a text, by stage: one a layer."""
     made: dict[str, list[Tensor]] = defaultdict(list)
 
     def noted(key: str) -> Callable[..., None]:
@@ -88,13 +88,13 @@ def hooked(model: gpt2viz.Model, ids: Tensor) -> dict[str, list[Tensor]]:
     return made
 
 
-def same(one: Tensor, other: Tensor) -> bool:
-    return one.shape == other.shape and torch.allclose(one, other, rtol=1e-5, atol=1e-5)
+def same(a: Tensor, b: Tensor) -> bool:
+    return a.shape == b.shape and torch.allclose(a, b, rtol=1e-5, atol=1e-5)
 
 
 def pairs_in(values: Iterable[Tensor], others: Iterable[Tensor]) -> bool:
     others = list(others)
-    return all(any(same(one, other) for other in others) for one in values)
+    return all(any(same(value, other) for other in others) for value in values)
 
 
 def test_every_line_makes_the_stages_of_its_pair_and_no_others(

@@ -197,10 +197,10 @@ def test_logits_and_loss() -> None:
 
 def test_draws_are_their_seeds() -> None:
     assert torch.equal(normal(3, 2, seed=5), normal(3, 2, seed=5))
-    one, other = (randomize(nn.Linear(50, 80), seed=n) for n in (1, 2))
-    assert not torch.equal(one.weight, other.weight)
-    assert float(one.weight.detach().std()) == pytest.approx(50**-0.5, rel=0.1)
-    assert not one.bias.any()
+    first, second = (randomize(nn.Linear(50, 80), seed=n) for n in (1, 2))
+    assert not torch.equal(first.weight, second.weight)
+    assert float(first.weight.detach().std()) == pytest.approx(50**-0.5, rel=0.1)
+    assert not first.bias.any()
 
 
 def test_mistakes_are_raised_and_explained() -> None:
@@ -287,7 +287,7 @@ def test_the_sheet_has_the_shapes_of_the_tensors_that_are_made(text: str) -> Non
     cells = [re.findall(r"<td>(.*?)</td>", line) for line in page.splitlines()]
     listed = [(row[2], row[3]) for row in cells if len(row) == 4]
     made = [record for record in run.tensors if record.layer in (None, 0)]
-    expected = [(f"({', '.join(one.axes)})", str(tuple(one.shape))) for one in made]
+    expected = [(f"({', '.join(record.axes)})", str(tuple(record.shape))) for record in made]
     assert listed == expected
     assert "<stories>" not in page
     assert "<h1>Shapes of &lt;stories&gt;</h1>" in page

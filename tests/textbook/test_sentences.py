@@ -1,4 +1,4 @@
-"""What the Textbook says in words, computed once more in NumPy: one test a sentence or two."""
+"""The Textbook's sentences, computed once more in NumPy: one test a sentence or two."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ def last_probabilities(words: list[str], causal: bool) -> np.ndarray:
 
 def test_a_model_without_places_is_told_the_order_by_its_mask_alone() -> None:
     """The words before the last change places: with the mask that is noticed, without it isn't."""
-    one, other = ["The", " dog", " saw", " the", " man"], ["The", " man", " saw", " the", " dog"]
-    one, other = [*one, " and"], [*other, " and"]
+    first, second = ["The", " dog", " saw", " the", " man"], ["The", " man", " saw", " the", " dog"]
+    first, second = [*first, " and"], [*second, " and"]
     masked, free = (
-        np.abs(last_probabilities(one, causal) - last_probabilities(other, causal)).max()
+        np.abs(last_probabilities(first, causal) - last_probabilities(second, causal)).max()
         for causal in (True, False)
     )
     assert masked > 0.01
