@@ -36,12 +36,14 @@ class Entry:
     ``packed`` is the pickled picture, a copy that keeps no run's arrays alive; most are never
     unpacked. ``frame`` is the table, or the pickled function that makes it. ``listed`` adds the
     picture's numbers to the page's tables. ``explained`` is true if the page shows its code.
+    ``runs`` names the runs of its numbers: those that the page had by then.
     """
 
     packed: bytes | None = None
     frame: pd.DataFrame | bytes | None = None
     listed: bool | None = None
     explained: bool = False
+    runs: tuple[str, ...] = ()
 
     @property
     def picture(self) -> Picture | None:
@@ -289,7 +291,8 @@ def _add(name: str, **parts: Any) -> None:
     """Add parts to the entry of that name, or of "name (2)", … if it has such parts already."""
     entries = page_outputs().entries
     new = {part: value for part, value in parts.items() if value is not None}
+    runs = tuple(page_outputs().runs)
     n, unique = 2, name
     while any(getattr(entries.get(unique), part, None) is not None for part in new):
         n, unique = n + 1, f"{name} ({n})"
-    entries[unique] = replace(entries.get(unique, Entry()), **new)
+    entries[unique] = replace(entries.get(unique, Entry()), runs=runs, **new)

@@ -63,6 +63,24 @@ def test_each_entry_of_each_list_can_be_chosen(page: str, view: dict[str, str]) 
     assert tabs[-2:] == ["Page", "Open"]
 
 
+def edited_files(at: AppTest) -> list[bool]:
+    """Tell which pictures' files are called edited, in the order of Save's list."""
+    results = []
+    for name in choices(at)["save_picture"]:
+        at.selectbox(key="save_picture").select(name).run()
+        at.button(key="save_png").click().run()
+        results.append(sent(at, "browser_picture")["filename"].endswith("_edited"))
+    return results
+
+
+def test_a_file_names_the_edits_of_its_own_numbers_alone() -> None:
+    patched = {"text2": "the dog saw the dog", "patch": "patch:residual_in:2:3"}
+    at = open_save("what_if?what_if=depends", **patched)
+    assert edited_files(at) == [False, False, True]  # two maps of all patches, and one patch
+    at = open_save("predict?predict=generate", cache="true", room="2")
+    assert edited_files(at) == [False, True]
+
+
 NAMES = "When Mary and John went to the garden, John gave the flower to Mary. " * 4
 
 

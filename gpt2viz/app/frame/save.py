@@ -44,8 +44,13 @@ def draw_save() -> None:
     outputs = output.page_outputs()
     traces = outputs.traces()
     with st.spinner("Reading the model's checksum …"):
-        about = partial(export.about_runs, list(traces.values()))
-        source = about(outputs.page)
+        source = export.about_runs(list(traces.values()), outputs.page)
+
+    def about(name: str, what: str = "") -> About:
+        """The origin of an output: the runs that the page had when it drew it."""
+        runs = outputs.entries[name].runs
+        return export.about_runs([traces[run] for run in runs], what or name)
+
     parts: dict[str, Callable[[], None]] = {}
     if outputs.pictures:
         parts["Picture"] = lambda: _picture(outputs, about)
@@ -53,14 +58,13 @@ def draw_save() -> None:
         parts["Table"] = lambda: _table(outputs, about)
     if traces:
         parts["Run"] = lambda: _run(outputs, traces)
-    parts["Page"] = lambda: _page(outputs, source)
-    parts["Open"] = lambda: open_session()
+    parts |= {"Page": lambda: _page(outputs, source), "Open": open_session}
     for tab, draw in zip(st.tabs(list(parts)), parts.values(), strict=True):
         with tab:
             draw()
 
 
-def _picture(outputs: output.PageOutputs, about: Callable[[str], About]) -> None:
+def _picture(outputs: output.PageOutputs, about: Callable[..., About]) -> None:
     name: str = st.selectbox("Picture", _names(outputs.pictures), key="save_picture")
     picture, source = outputs.pictures[name], about(name)
     request = ""
@@ -80,7 +84,7 @@ def _picture(outputs: output.PageOutputs, about: Callable[[str], About]) -> None
     )
     numbers = picture.table()
     if len(numbers):
-        _offer_table("Its numbers, one per row", numbers, about(f"Numbers of {name}"))
+        _offer_table("Its numbers, one per row", numbers, about(name, f"Numbers of {name}"))
     # Last: once the picture is saved, a user may press a button above, which must be this run's.
     parts, caption = _parts(picture, source) if request else ([], [])
     name = export.file_name(source, requested_kind).removesuffix(f".{requested_kind}")
@@ -128,7 +132,7 @@ def _names(pictures: Mapping[str, Picture]) -> list[str]:
     return sorted(pictures, key=lambda name: panels[name] != ["weights"])
 
 
-def _table(outputs: output.PageOutputs, about: Callable[[str], About]) -> None:
+def _table(outputs: output.PageOutputs, about: Callable[..., About]) -> None:
     name: str = st.selectbox("Table", list(outputs.tables), key="save_table")
     _offer_table("All of its rows", outputs.tables[name], about(name))
     st.caption(
