@@ -85,7 +85,7 @@ def _modes(view: View) -> None:
 def _draw_sides(view: View, what: str, choices: DeltaGenerator) -> None:
     """Draw the mode ``what``, a key of the page's modes, with its widgets in ``choices``."""
     pictures = st.container(key="sides", gap="xsmall")  # above the widgets that decide them
-    both = _pick_sides(view, what, choices)
+    both = _pick_sides(view, what, choices, pictures)
     if what == "model" and _compare_over_texts(both, choices):
         return
     for letter, side in zip("AB", both.both, strict=True):
@@ -166,10 +166,14 @@ def _explain(
     measures.proof(both.a.view, sorted({layer for layer, _head in heads}), "the run of A")
 
 
-def _pick_sides(view: View, what: str, choices: DeltaGenerator) -> Sides:
-    """Pick side B in ``choices`` and run it; if that fails, show one message and stop the page."""
+def _pick_sides(view: View, what: str, choices: DeltaGenerator, notes: DeltaGenerator) -> Sides:
+    """Pick side B in ``choices`` and run it; if that fails, show one message and stop the page.
+
+    ``notes`` gets those on a second sentence.
+    """
     if what == "text":
-        other = two_texts.ask(view, choices)
+        with notes:
+            other = two_texts.ask(view, choices)
         matches = two_texts.matches(view, other)
         a, b = two_texts.choose(view, other, matches)
         sides = Side("A: First sentence", view, a), Side("B: Second sentence", other, b)
