@@ -24,7 +24,7 @@ from gpt2viz.pictures.prediction import probability_bars, token_bars
 
 #: Tokens as they come from outside: markup, formulas, the name of a colour, the same one twice.
 LABELS = ("<b>", "$x$", "#93a8ff", "cat", "cat")
-PLACES: Any = ("embedding", None), ("residual_mid", 0), ("residual", 0)
+SITES: Any = ("embedding", None), ("residual_mid", 0), ("residual", 0)
 
 
 def heatmaps(panels: Sequence[Panel], colors: Palette, **options: Any) -> Figure:
@@ -51,14 +51,14 @@ def one_of_every_kind() -> dict[str, Picture]:
     maps = {name: random.random((2, 3)) for name in SCORES}
     changes = random.normal(size=(2, 3)).astype(np.float32)
     change = Panel("B − A", changes, Axis("token", LABELS[:2]), Axis("dimension", list("012")))
-    path = Path(PLACES, random.random(3), random.random(3))
-    places = Axis("", ["embeddings", "layer 0, after attention"], numbered=False)
+    path = Path(SITES, random.random(3), random.random(3))
+    stages = Axis("", ["embeddings", "layer 0, after attention"], numbered=False)
     reading = Reading("", [50, 1], [3.5, 0.25], ("accent", "second"), "circle")
-    one = panel(4)
-    rows, part = one.rows.part(range(1, 4), 4), Viewport(range(1, 4), None)
+    full = panel(4)
+    rows, part = full.rows.part(range(1, 4), 4), Viewport(range(1, 4), None)
     return {
         "heatmaps": Heatmaps("two heads", [panel(0), panel(1, "Head 1")], n_columns=2, row=3),
-        "a part": Heatmaps("a part", [Panel("", one.values[1:4], rows, one.columns, part=part)]),
+        "a part": Heatmaps("a part", [Panel("", full.values[1:4], rows, full.columns, part=part)]),
         "differences": Heatmaps("differences", [change], "signed", plus=True, rules=((1,), (2,))),
         "thumbnails": Thumbnails(
             "every head",
@@ -77,7 +77,7 @@ def one_of_every_kind() -> dict[str, Picture]:
             Panel(
                 "most probable",
                 random.random((2, 5)).astype(np.float32),
-                places,
+                stages,
                 Axis("", LABELS),
                 words=[LABELS, LABELS],
                 hover=[LABELS, LABELS],
@@ -104,8 +104,8 @@ def still(step: int = 0) -> Still:
 
 def points() -> Points:
     """Three words in a plane, one of them worked out from others."""
-    places = [0.5, -1.25, 2.0], [0.75, 3.5, -0.125]
-    return Points("words", ["cat", "<b>", "#93a8ff"], *places, "one", "other", made=[2])
+    coordinates = [0.5, -1.25, 2.0], [0.75, 3.5, -0.125]
+    return Points("words", ["cat", "<b>", "#93a8ff"], *coordinates, "one", "other", made=[2])
 
 
 def wiring() -> Wiring:

@@ -105,8 +105,8 @@ def test_numbers_in_cells_show_two_digits_at_least(values: list[list[float]], wr
 
 @pytest.mark.parametrize(("apart", "reach"), [(1e-9, 0.01), (0.5, 0.5)])
 def test_rounding_is_not_shown_as_a_difference(apart: float, reach: float) -> None:
-    one, other = panel([[apart, 0], [0, 0]]), panel([[0, 0], [0, 0]])
-    axis = heatmaps([difference(one, other, "")], LIGHT, scale="signed").layout.coloraxis
+    first, second = panel([[apart, 0], [0, 0]]), panel([[0, 0], [0, 0]])
+    axis = heatmaps([difference(first, second, "")], LIGHT, scale="signed").layout.coloraxis
     assert (axis.cmin, axis.cmax) == pytest.approx((-reach, reach))
 
 
@@ -219,8 +219,8 @@ def test_no_frame_round_what_lies_outside_the_part(row: int | None, column: int 
 
 
 def test_pooled_words_keep_the_places_of_their_tokens() -> None:
-    places = [0, 1, 4, 5, 9]
-    words = Axis("query", list("abcde"), places)
+    positions = [0, 1, 4, 5, 9]
+    words = Axis("query", list("abcde"), positions)
     pooled = pool_panel(Panel("", np.eye(5, dtype=np.float32), words, words), 2).rows
     assert pooled.names() == ["0 a", "4 c"]
     assert [pooled.position(n) for n in range(2)] == [0, 4]
@@ -247,10 +247,10 @@ def test_the_overview_says_which_head_and_block_a_cell_is(n_tokens: int) -> None
 
 @pytest.mark.parametrize("added", [[np.nan, -0.6], [-0.6, np.nan], [np.nan, np.nan]])
 def test_a_path_has_room_for_its_lowest_point(added: list[float]) -> None:
-    """Where a part is switched off, what it adds points nowhere."""
-    places: Any = (("attention_output", 0), ("mlp_output", 0))
-    stream = Path(places, np.array([1.0, 0.5]), np.zeros(2))
-    parts = Path(places, np.array(added), np.zeros(2))
+    """The addition of a part that is switched off points nowhere."""
+    sites: Any = (("attention_output", 0), ("mlp_output", 0))
+    stream = Path(sites, np.array([1.0, 0.5]), np.zeros(2))
+    parts = Path(sites, np.array(added), np.zeros(2))
     low, high = render(path_lines("what", {"a": (stream, parts)}), LIGHT).layout.yaxis.range
     assert (low, high) == pytest.approx((-0.65 if -0.6 in added else -0.05, 1.05))
 
@@ -262,6 +262,6 @@ def test_a_masked_cell_has_a_sign_where_others_have_a_number() -> None:
     panel = Panel("", values, Axis("query", axis), Axis("key", axis), masked=masked)
     drawn = heatmaps([panel], LIGHT).data[1:4]
     assert [trace.texttemplate for trace in drawn] == ["%{text}"] * 3
-    signs = np.array([one.text for one in drawn[:3]], object).sum(axis=0)
+    signs = np.array([trace.text for trace in drawn[:3]], object).sum(axis=0)
     assert signs.tolist() == [["", "×", "×"], ["", "", "×"], ["NaN", "", "∞"]]
     assert {trace.texttemplate for trace in heatmaps([panel], LIGHT, numbers=0).data[:4]} == {None}

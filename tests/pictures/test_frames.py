@@ -46,7 +46,7 @@ def test_a_cell_stands_in_its_row_and_column_as_dark_as_its_number() -> None:
         assert cells[0][1].x == result[f"{name} column 1"].x
     assert result["scores 1 1"].x + result["scores 1 1"].wide < result["weights 1 0"].x
     assert result["row 1"].y == result["scores 1 0"].y
-    assert all(one.y + one.tall <= masked.lines + 1e-9 for one in result.values())
+    assert all(mark.y + mark.tall <= masked.lines + 1e-9 for mark in result.values())
 
 
 @pytest.mark.parametrize("colors", [LIGHT, DARK], ids=["light", "dark"])
@@ -56,12 +56,12 @@ def test_a_still_is_drawn_as_the_frame_is(colors: Palette) -> None:
     root = ElementTree.fromstring(svg.draw(picture, colors).svg())  # noqa: S314 (our own)
     blocks = [mark for mark in picture.frame.marks if mark.role != ""]
     drawn = list(root.iter(f"{SVG}rect"))[1:]  # the first is the page
-    assert [one.attrib["fill"] for one in drawn] == [one.fill(colors) for one in blocks]
+    assert [rect.attrib["fill"] for rect in drawn] == [block.fill(colors) for block in blocks]
     for start, size, ends in (
-        ("x", "width", [(one.x, one.wide) for one in blocks]),
-        ("y", "height", [(one.y, one.tall) for one in blocks]),
+        ("x", "width", [(block.x, block.wide) for block in blocks]),
+        ("y", "height", [(block.y, block.tall) for block in blocks]),
     ):
-        result = np.array([[float(one.attrib[name]) for name in (start, size)] for one in drawn])
+        result = np.array([[float(rect.attrib[name]) for name in (start, size)] for rect in drawn])
         expected = np.array(ends)
         scale = result[0, 1] / expected[0, 1]
         result[:, 0] -= result[0, 0] - expected[0, 0] * scale
@@ -69,10 +69,10 @@ def test_a_still_is_drawn_as_the_frame_is(colors: Palette) -> None:
     caption, *words = root.iter(f"{SVG}text")
     assert caption.text == "One row is <closed>"
     marks = [mark for mark in picture.frame.marks if mark.text]
-    assert [one.text for one in words] == [mark.text for mark in marks]
+    assert [word.text for word in words] == [mark.text for mark in marks]
     assert {"−∞", "<b>"} < {mark.text for mark in marks}
     fills = [mark.fill(colors) for mark in marks]
-    assert [one.attrib["fill"] for one in words] == [ink(f) if f else colors.ink for f in fills]
+    assert [word.attrib["fill"] for word in words] == [ink(f) if f else colors.ink for f in fills]
 
 
 def test_a_hidden_weight_is_drawn_as_masked_in_its_own_frame_only() -> None:
@@ -95,7 +95,7 @@ def test_a_mixture_moves_by_each_words_share_and_then_to_that_of_others() -> Non
         ends = np.vstack([[0, 0], np.cumsum(weights[:, None] * values, axis=0)])
         both.append(frames.Mixture(words, weights, values, ends))
     drawn = frames.mixing((both[0], both[1]), "new", ("animal", "machine"))
-    points = np.vstack([one.ends for one in both] + [one.values for one in both])
+    points = np.vstack([mixture.ends for mixture in both] + [mixture.values for mixture in both])
     wide, tall = (0.86, drawn.lines - 2) / np.ptp(points, axis=0).max()
     origin = marks(drawn.frames[0])["mixture"]
     for n, frame in enumerate(drawn.frames):
@@ -149,10 +149,10 @@ def test_blocks_keep_their_size_and_stand_where_their_numbers_do(subtests: pytes
             for result in (whole, split, sheets):
                 assert sum(not key.startswith(("token", "head")) for key in result) == T * nh
                 for token, head in blocks:
-                    one = result[f"{token} {head}"]
-                    assert one.wide == whole["0 0"].wide
-                    assert one.role == head % 4
-                    assert one.y + one.tall <= drawn.lines + 1e-9
+                    mark = result[f"{token} {head}"]
+                    assert mark.wide == whole["0 0"].wide
+                    assert mark.role == head % 4
+                    assert mark.y + mark.tall <= drawn.lines + 1e-9
                 corners = {
                     (round(result[f"{t} {h}"].x, 6), round(result[f"{t} {h}"].y, 6))
                     for t, h in blocks
@@ -165,11 +165,11 @@ def test_blocks_keep_their_size_and_stand_where_their_numbers_do(subtests: pytes
                 cuts = [split[f"{token} {head}"] for head in range(nh)]
                 gaps = [b.x - a.x - a.wide for a, b in itertools.pairwise(cuts)]
                 assert all(gap > 0.001 for gap in gaps)
-                assert len({one.y for one in row + cuts}) == 1
+                assert len({mark.y for mark in row + cuts}) == 1
             for head in range(nh):  # a head's tokens below each other, under its name
                 column = [sheets[f"{token} {head}"] for token in range(T)]
-                assert len({one.x for one in column}) == 1
-                assert np.allclose(np.diff([one.y for one in column]), column[0].tall)
+                assert len({mark.x for mark in column}) == 1
+                assert np.allclose(np.diff([mark.y for mark in column]), column[0].tall)
                 title = sheets[f"head {head}"]
                 assert title.y + title.tall == pytest.approx(column[0].y)
                 assert title.x + title.wide / 2 == pytest.approx(column[0].x + column[0].wide / 2)
@@ -178,17 +178,17 @@ def test_blocks_keep_their_size_and_stand_where_their_numbers_do(subtests: pytes
 def test_bars_are_as_long_as_their_numbers_on_one_scale() -> None:
     first = Stop("a", 2.0, 2.0, None, [(7, "·x"), (9, "·y")], [1.0, 0.25])
     then = Stop("b", 3.0, 4.0, -0.5, [(9, "·y"), (3, "z" * 30)], [0.5, np.nan])
-    one, two = map(marks, frames.way_through([first, then]).frames)
-    long = two["length bar"].wide
-    assert one["length bar"].wide == pytest.approx(long / 2)
-    assert two["added bar"].wide == pytest.approx(long * 3 / 4)
-    assert "turned bar" not in one
-    assert two["turned bar"].wide == pytest.approx(long / 2)
-    assert two["turned number"].text == "−0.50"
-    assert one["token 9 bar"].wide == pytest.approx(long / 4)
-    assert one["token 9 bar"].y > two["token 9 bar"].y  # it has moved up
-    assert (two["token 3 bar"].wide, two["token 3 number"].text) == (0, "NaN")
-    assert len(two["token 3 name"].text) == 14
+    before, after = map(marks, frames.way_through([first, then]).frames)
+    long = after["length bar"].wide
+    assert before["length bar"].wide == pytest.approx(long / 2)
+    assert after["added bar"].wide == pytest.approx(long * 3 / 4)
+    assert "turned bar" not in before
+    assert after["turned bar"].wide == pytest.approx(long / 2)
+    assert after["turned number"].text == "−0.50"
+    assert before["token 9 bar"].wide == pytest.approx(long / 4)
+    assert before["token 9 bar"].y > after["token 9 bar"].y  # it has moved up
+    assert (after["token 3 bar"].wide, after["token 3 number"].text) == (0, "NaN")
+    assert len(after["token 3 name"].text) == 14
 
 
 def test_numbers_that_are_none_have_no_length() -> None:

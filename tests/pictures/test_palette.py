@@ -58,7 +58,7 @@ def luminance(colors: np.ndarray) -> np.ndarray:
 
 
 def contrast(color: str, other: str) -> float:
-    low, high = sorted(float(luminance(rgb(one))) for one in (color, other))
+    low, high = sorted(float(luminance(rgb(shade))) for shade in (color, other))
     return (high + 0.05) / (low + 0.05)
 
 
@@ -67,7 +67,7 @@ def test_what_is_written_can_be_read(colors: Palette) -> None:
     """In a cell of any shade, and in a colour on the page: 4.5 to 1 (WCAG 2.2, 1.4.3)."""
     fills = [f"#{r:02x}{g:02x}{b:02x}" for r, g, b in product(range(0, 256, 15), repeat=3)]
     for scale in (colors.unit, colors.signed):
-        fills += ["#" + "".join(f"{c:02x}" for c in one) for one in ramp(scale).round().astype(int)]
+        fills += ["#" + "".join(f"{c:02x}" for c in row) for row in ramp(scale).round().astype(int)]
     fills += [colors.masked, colors.masked_other, colors.nan, colors.infinite, *colors.sources]
     assert not [fill for fill in fills if contrast(ink(fill), fill) < 4.5]
     page = colors.unit[0][1]

@@ -49,7 +49,7 @@ def drawn_numbers(picture: Picture, colors: Palette) -> Counter[float]:
 
 
 def figures(picture: Picture, colors: Palette) -> list[Any]:
-    """What Plotly draws of a picture: of a lens the matrix and the curves."""
+    """A picture as Plotly's figures: of a lens the matrix and the curves."""
     matrix = [render(picture.tokens, colors)] if isinstance(picture, Lens) else []
     return [*matrix, render(picture, colors)]
 
@@ -66,7 +66,7 @@ def test_every_kind_is_here() -> None:
     known = (*vars(picture).values(), *vars(every_head).values(), Lines, Still, Wiring)
     every = {kind for kind in known if isinstance(kind, type)}
     drawable = {kind for kind in every if issubclass(kind, Picture)} - {Picture}
-    assert {type(one) for one in PICTURES.values()} == drawable
+    assert {type(sample) for sample in PICTURES.values()} == drawable
 
 
 @EVERY
@@ -87,7 +87,7 @@ def test_the_numbers_of_a_picture_are_drawn(subtests: pytest.Subtests) -> None:
                     n for panel in picture.matrices for n in panel.values.ravel()
                 ]
                 expected += [
-                    n for one in picture.series for side in (one.x, one.y) for n in numbers(side)
+                    n for s in picture.series for side in (s.x, s.y) for n in numbers(side)
                 ]
                 missing = rounded(expected) - drawn_numbers(picture, colors)
                 assert not missing
@@ -97,8 +97,8 @@ def test_the_numbers_of_a_picture_are_drawn(subtests: pytest.Subtests) -> None:
 def test_the_table_has_every_number_in_its_place(picture: Picture) -> None:
     table = picture.table()
     if isinstance(picture, Lines):
-        kept = [panel.values[panel.values >= picture.threshold] for panel in picture.panels]
-        assert_allclose(table["value"], np.concatenate(kept))
+        drawn = [panel.values[panel.values >= picture.threshold] for panel in picture.panels]
+        assert_allclose(table["value"], np.concatenate(drawn))
         ends = picture.rows.plain_names(), picture.columns.plain_names()
         cells = [
             cell for p in picture.panels for cell in np.argwhere(p.values >= picture.threshold)
@@ -118,11 +118,11 @@ def test_the_table_has_every_number_in_its_place(picture: Picture) -> None:
                 (value,) = part[(part[down] == row) & (part[across] == column)]["value"].head(1)
                 assert value == panel.values[i, j]
                 matrices.append(value)
-    for one in picture.series:
-        part = table[table["series"] == (one.name or picture.what)]
+    for s in picture.series:
+        part = table[table["series"] == (s.name or picture.what)]
         assert part["series"].all()
-        assert part["x"].tolist() == list(one.x) or len(part) > len(one.x)
-        series += list(one.x)
+        assert part["x"].tolist() == list(s.x) or len(part) > len(s.x)
+        series += list(s.x)
     assert len(table) == len(matrices) + len(series)
 
 
@@ -143,14 +143,14 @@ def test_paper_is_light(picture: Picture) -> None:
     only_dark = colors_of(DARK) - colors_of(LIGHT)
     if isinstance(picture, svg.Drawable):
         light, dark = (
-            re.sub(">[^<>]*<", "", svg.draw(picture, one).svg()) for one in (LIGHT, DARK)
+            re.sub(">[^<>]*<", "", svg.draw(picture, colors).svg()) for colors in (LIGHT, DARK)
         )
         assert not set(COLOR.findall(light)) & only_dark
         assert set(COLOR.findall(dark)) & only_dark
         return
     drawn = [
-        {color for figure in figures(picture, one) for color in painted(figure.to_plotly_json())}
-        for one in (LIGHT, DARK)
+        {color for figure in figures(picture, colors) for color in painted(figure.to_plotly_json())}
+        for colors in (LIGHT, DARK)
     ]
     assert drawn[0] & colors_of(LIGHT)
     assert not drawn[0] & only_dark
@@ -306,7 +306,7 @@ def test_a_long_text_keeps_its_widest_lines_and_says_which() -> None:
     generator = np.random.default_rng(0)
     four = [unnamed(generator.dirichlet(np.full(256, 0.3), 256)) for _ in range(4)]
     result = lines("what", four, list("abcd"))
-    every = np.stack([one.values for one in four])
+    every = np.stack([panel.values for panel in four])
     assert (every >= result.at_rest).sum() <= AT_REST
     assert sum(len(source.weights) for source in result.sources) <= MOST_LINES
     assert min(source.weights.min() for source in result.sources) >= result.threshold

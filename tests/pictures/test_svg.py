@@ -26,7 +26,7 @@ from tests.pictures.samples import one_of_every_kind
 from tests.pictures.test_figures import INF, NAN, panel
 
 SVG = "{http://www.w3.org/2000/svg}"
-PICTURES = {kind: one for kind, one in one_of_every_kind().items() if isinstance(one, svg.Drawable)}
+PICTURES = {kind: p for kind, p in one_of_every_kind().items() if isinstance(p, svg.Drawable)}
 
 
 def parse(sheet: Sheet) -> ElementTree.Element:
@@ -34,14 +34,14 @@ def parse(sheet: Sheet) -> ElementTree.Element:
 
 
 def texts(root: ElementTree.Element) -> list[str]:
-    return ["".join(one.itertext()) for one in root.iter(f"{SVG}text")]
+    return ["".join(element.itertext()) for element in root.iter(f"{SVG}text")]
 
 
 def images(root: ElementTree.Element, shape: tuple[int, int]) -> list[np.ndarray]:
     """The colour of the middle of each of so many cells (rows, columns), of every image."""
     results = []
-    for one in root.iter(f"{SVG}image"):
-        content = base64.b64decode(one.attrib["href"].partition(",")[2])
+    for image in root.iter(f"{SVG}image"):
+        content = base64.b64decode(image.attrib["href"].partition(",")[2])
         pixels = np.asarray(Image.open(io.BytesIO(content)))
         middles = [
             (2 * np.arange(n) + 1) * size // (2 * n)
@@ -134,9 +134,9 @@ def test_all_of_it_stands_on_the_sheet_and_apart(kind: str, width: int | None) -
         across = min(here[1], there[1]) - max(here[0], there[0])
         down = min(here[3], there[3]) - max(here[2], there[2])
         assert min(across, down) <= 0, ["".join(each.itertext()) for each in (text, other)]
-    for one in (*root.iter(f"{SVG}rect"), *root.iter(f"{SVG}image")):
-        if "x" in one.attrib:
-            x, y, wide, tall = (float(one.attrib[name]) for name in ("x", "y", "width", "height"))
+    for mark in (*root.iter(f"{SVG}rect"), *root.iter(f"{SVG}image")):
+        if "x" in mark.attrib:
+            x, y, wide, tall = (float(mark.attrib[name]) for name in ("x", "y", "width", "height"))
             assert 0 <= x <= x + wide <= sheet.width + 0.1
             assert 0 <= y <= y + tall <= sheet.height + 0.1
 
@@ -161,7 +161,7 @@ def test_what_is_chosen_is_framed(row: int | None, column: int | None) -> None:
     picture = Heatmaps("what", [panel(np.eye(5).tolist())], row=row, column=column)
     root = parse(svg.draw(picture))
     (image,) = root.iter(f"{SVG}image")
-    (frame,) = (one for one in root.iter(f"{SVG}rect") if one.get("stroke") == LIGHT.second)
+    (frame,) = (rect for rect in root.iter(f"{SVG}rect") if rect.get("stroke") == LIGHT.second)
     ends = []
     for start, size, chosen in (("y", "height", row), ("x", "width", column)):
         cell = float(image.attrib[size]) / 5
@@ -176,7 +176,7 @@ def test_every_head_and_map_has_its_own_numbers() -> None:
         np.testing.assert_array_equal(cells, svg.paint(tile, (0, 1), LIGHT.unit, LIGHT))
     assert isinstance(picture, HeadMaps)
     root = parse(svg.draw(picture))
-    every = [one for row in picture.rows for one in zip(row.panels, row.ends, strict=True)]
+    every = [pair for row in picture.rows for pair in zip(row.panels, row.ends, strict=True)]
     drawn = images(root, (2, 3))
     assert len(drawn) == len(every)
     for (matrix, ends), cells in zip(every, drawn, strict=True):
@@ -191,10 +191,10 @@ def test_lines_are_as_wide_as_their_numbers() -> None:
     for source, group in zip(picture.sources, root.iter(f"{SVG}g"), strict=True):
         drawn = source.weights[source.weights >= picture.at_rest]
         lines = group.findall(f"{SVG}polyline")
-        widths = [float(one.attrib["stroke-width"]) for one in lines]
+        widths = [float(p.attrib["stroke-width"]) for p in lines]
         wide = np.maximum(0.25, np.sort(drawn) / picture.peak * svg.WIDEST)
         np.testing.assert_allclose(widths, wide, atol=0.01)
-        ends = [[float(n) for n in re.findall(r",([\d.]+)", one.attrib["points"])] for one in lines]
+        ends = [[float(n) for n in re.findall(r",([\d.]+)", p.attrib["points"])] for p in lines]
         order = np.argsort(source.weights, kind="stable")[-len(drawn) :]
         starts = np.array(ends) - min(map(min, ends))
         step = starts.max() / 4

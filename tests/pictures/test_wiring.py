@@ -1,4 +1,4 @@
-"""How heads are wired, drawn: each edge where its heads are, told apart without a colour."""
+"""The wiring of heads, drawn: each edge where its heads are, told apart without a colour."""
 
 from __future__ import annotations
 
@@ -128,8 +128,8 @@ def random_wires(n_layer: int, n_head: int, count: int) -> list[Wire]:
 
 def test_letters_stand_neither_on_heads_nor_on_one_another() -> None:
     result = traces(Wiring("wired", 4, 8, random_wires(4, 8, 20)))
-    places = [np.stack([one.x, one.y], axis=-1) for one in (*result["letters"], *result["heads"])]
-    pixels = np.concatenate(places) * [75, 96]  # from head to head, as on the page
+    points = [np.stack([t.x, t.y], axis=-1) for t in (*result["letters"], *result["heads"])]
+    pixels = np.concatenate(points) * [75, 96]  # from head to head, as on the page
     apart = np.abs(pixels[:20, None] - pixels[None]).max(axis=2) + 99 * np.eye(20, len(pixels))
     assert apart.min() >= 15
 

@@ -232,7 +232,7 @@ def test_the_list_holds_the_rate_of_false_discoveries() -> None:
 
 
 def test_pieces_put_back_compute_with_the_weights_of_before(tiny: Model) -> None:
-    """Where norms are alike it is the same to copy the weights themselves."""
+    """If norms are alike, it is the same to copy the weights themselves."""
     after = with_noise(with_noise(tiny, 0.2, only="c_attn"), 0.2, seed=2, only="mlp.c_")
     restored = compared(tiny, after).restore(share=2.0)  # more than there is: all go back
     assert len(restored.pieces) == tiny.config.n_layer * (tiny.config.n_head + 1)

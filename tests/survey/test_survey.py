@@ -67,13 +67,13 @@ def random_sums(seed: int, n: int) -> tuple[np.ndarray, list[Where], list[str], 
     return scores, where, texts, passage_sums(scores, where, texts).close()
 
 
-def assert_equal(one: Sums, other: Sums) -> None:
+def assert_equal(a: Sums, b: Sums) -> None:
     for name in ("count", "total", "documents", "best", "where"):
-        assert_array_equal(getattr(one, name), getattr(other, name), err_msg=name)
-    assert dict(one.texts) == dict(other.texts)
-    assert one.open.keys() == other.open.keys()
-    for number, both in one.open.items():
-        for mine, theirs in zip(both, other.open[number], strict=True):
+        assert_array_equal(getattr(a, name), getattr(b, name), err_msg=name)
+    assert dict(a.texts) == dict(b.texts)
+    assert a.open.keys() == b.open.keys()
+    for number, both in a.open.items():
+        for mine, theirs in zip(both, b.open[number], strict=True):
             assert_array_equal(mine, theirs)
 
 
@@ -199,25 +199,25 @@ def test_a_long_document_is_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 def test_sums_of_parts_are_the_sums_of_all() -> None:
     parts = [random_sums(seed, n) for seed, n in enumerate((5, 1, 9))]
     scores = np.concatenate([part[0] for part in parts])
-    where = [place for part in parts for place in part[1]]
+    where = [w for part in parts for w in part[1]]
     texts = [text for part in parts for text in part[2]]
     result = merge_all(part[3] for part in parts)
     assert_allclose(result.mean, np.nanmean(scores, axis=0))
     n = (~np.isnan(scores)).sum(axis=0)
     assert_array_equal(result.count, n)
-    numbers = np.array([place.document for place in where])
-    for place in np.ndindex(2, 3, 2):
-        own = {d: scores[numbers == d][:, *place] for d in set(numbers)}
+    numbers = np.array([w.document for w in where])
+    for cell in np.ndindex(2, 3, 2):
+        own = {d: scores[numbers == d][:, *cell] for d in set(numbers)}
         whole = [values[~np.isnan(values)] for values in own.values()]
         expected = margin([values for values in whole if len(values)])
-        assert result.margin[place] == pytest.approx(expected)
+        assert result.margin[cell] == pytest.approx(expected)
         by_score = sorted(
-            (-scores[k][place], where[k], texts[k])
+            (-scores[k][cell], where[k], texts[k])
             for k in range(len(scores))
-            if not np.isnan(scores[k][place])
+            if not np.isnan(scores[k][cell])
         )[:BEST]
-        assert_array_equal(result.best[place], [-value for value, _, _ in by_score])
-        assert [Where(*w) for w in result.where[place].tolist()] == [w for _, w, _ in by_score]
+        assert_array_equal(result.best[cell], [-value for value, _, _ in by_score])
+        assert [Where(*w) for w in result.where[cell].tolist()] == [w for _, w, _ in by_score]
         for _, w, text in by_score:
             assert result.texts[w] == text
 
@@ -268,7 +268,7 @@ def test_the_interval_holds_the_true_mean_as_often_as_it_says(subtests: pytest.S
                     where = [Where(d, k) for d, length in enumerate(lengths) for k in range(length)]
                     own = random.normal(size=(n_documents, 1, 40, 50)) * spread**0.5
                     rest = random.normal(size=(len(where), 1, 40, 50)) * (1 - spread) ** 0.5
-                    scores = own[[place.document for place in where]] + rest
+                    scores = own[[w.document for w in where]] + rest
                     result = passage_sums(scores, where, [""] * len(where))
                     assert (
                         0.935
@@ -317,8 +317,8 @@ def test_the_pieces_of_a_long_document_are_one_document(
 
 
 def test_best_passages_do_not_depend_on_the_order() -> None:
-    one, other, third = (random_sums(seed, 6)[3] for seed in range(3))
-    a, b = merge(merge(one, other), third), merge(third, merge(other, one))
+    first, second, third = (random_sums(seed, 6)[3] for seed in range(3))
+    a, b = merge(merge(first, second), third), merge(third, merge(second, first))
     assert_array_equal(a.best, b.best)
     assert_array_equal(a.where, b.where)
     assert dict(a.texts) == dict(b.texts)
@@ -326,15 +326,15 @@ def test_best_passages_do_not_depend_on_the_order() -> None:
 
 
 def test_few_passages() -> None:
-    _, _, _, one = random_sums(0, 1)
-    assert np.isnan(one.margin).all()
+    _, _, _, single = random_sums(0, 1)
+    assert np.isnan(single.margin).all()
     _, _, _, three_documents = random_sums(0, 60)
     assert np.isnan(three_documents.margin).all()
     assert (three_documents.documents.number == 3).all()
-    assert np.isneginf(one.best[..., 1:]).all()
+    assert np.isneginf(single.best[..., 1:]).all()
     nothing = passage_sums(np.empty((0, 2, 3, 2)), [], [])
     assert np.isnan(nothing.mean).all()
-    assert_equal(merge(nothing, one), one)
+    assert_equal(merge(nothing, single), single)
 
 
 def test_sums_are_read_as_they_were_written(tmp_path: Path) -> None:
