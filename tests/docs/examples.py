@@ -46,7 +46,7 @@ def tried(example: Example) -> list[Example]:
 
 
 class Row(NamedTuple):
-    """What a head gives to each token (T,) for the one at ``query``, and the place of the ``key``
+    """A head's weights (T,) from the token at ``query``, and the place of the ``key``
     that it is asked about, if any. It has ``most`` of the habit that it is picked for."""
 
     most: float
@@ -122,11 +122,11 @@ def main() -> None:
     for example in EXAMPLES:
         what, number = SEEN[example.habit]
         print(f"\n{example.name}: {what}; most of the habit; probability of the answer")
-        for one in tried(example):
-            (layer, head), row = row_of(one)
-            numbers = f"{number(row):5.2f} {row.most:5.2f} {goes_on(one):5.2f}"
-            mark = "kept" * keeps(one)
-            print(f"  {numbers}  {layer}.{head}  {mark:4}  {one.text} ({one.word})")
+        for candidate in tried(example):
+            (layer, head), row = row_of(candidate)
+            numbers = f"{number(row):5.2f} {row.most:5.2f} {goes_on(candidate):5.2f}"
+            mark = "kept" * keeps(candidate)
+            print(f"  {numbers}  {layer}.{head}  {mark:4}  {candidate.text} ({candidate.word})")
 
 
 if __name__ == "__main__":

@@ -66,7 +66,7 @@ def model(text: str, off: tuple[int, int] | None = None) -> Mapping[str, np.ndar
 
 
 def guesses() -> dict[str, str]:
-    """What the model expects after the sentence, after its beginning, and without a head."""
+    """The model's guesses after the sentence, after its beginning, and without a head."""
     name = bundled_model().tokenizer.decode
     long, short, off = model(CATS), model(SHORT), model(CATS, back())
     chances, few, left = (run["next_token_probabilities"] for run in (long, short, off))
@@ -119,7 +119,7 @@ def by_hand() -> dict[str, str]:
 
 
 def counts() -> dict[str, str]:
-    """What is counted: tokens, cells of the mask, numbers of a table."""
+    """Counts of tokens, of the mask's cells and of a table's numbers."""
     ids, small = ids_of(CATS), sizes.RELEASED[0]
     seen = [np.tri(n, dtype=bool) for n in (len(CRANE.split()), len(ids))]
     first, last = (n for n, id in enumerate(ids) if id == ids[-1])

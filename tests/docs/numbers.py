@@ -153,7 +153,7 @@ def likeliest(text: str, causal: bool = True) -> str:
 
 
 def taught() -> dict[str, tuple[str, ...]]:
-    """What the lesson tells: a pattern of the sentence, and what its groups have to say."""
+    """The lesson's sentences with numbers: a pattern of each, and what its groups have to say."""
     result = heads()
     off, one_off = (f"off:{layer}.{head}" for layer, head in (result["back"], result["copier"]))
     on, down, short = chance(CATS, "on"), chance(CATS, "down"), "The cat sat"
@@ -171,7 +171,7 @@ def taught() -> dict[str, tuple[str, ...]]:
     }
     return {
         pattern.replace(" ", r"\s+"): tuple(
-            one if isinstance(one, str) else lessons.percent(one) for one in values
+            value if isinstance(value, str) else lessons.percent(value) for value in values
         )
         for pattern, values in both.items()
     }

@@ -1,4 +1,4 @@
-"""How hard a text is to read: its Flesch–Kincaid grade, the school year in which one can read it.
+"""A text's reading level: its Flesch–Kincaid grade, the school year in which one can read it.
 
 Kincaid, Fishburne, Rogers & Chissom 1975, *Derivation of New Readability Formulas*. Syllables are
 counted by spelling: groups of vowels, but for those that aren't heard. Names, code, formulas,
@@ -33,7 +33,7 @@ _SILENT = re.compile(
 
 
 def syllables(word: str) -> int:
-    """How many syllables an English word has, by its spelling; at least one."""
+    """The number of syllables in an English word, by its spelling; at least one."""
     parts = re.findall(r"[a-z]+", re.sub(r"['’]s\b|['’]", "", word.lower()))
     return max(1, sum(map(_of_one, parts)))
 

@@ -57,7 +57,7 @@ def as_png(made: Any) -> bytes:
 
 
 def photographed(view: gpt2viz.AttentionView) -> bytes:
-    """What a browser shows of a page, as PNG."""
+    """A page as a browser shows it, as PNG."""
     with sync_playwright() as playwright, TemporaryDirectory() as folder:
         browser = playwright.chromium.launch(executable_path=find_chromium(), args=list(FLAGS))
         page = browser.new_page(viewport={"width": 1000, "height": 525})

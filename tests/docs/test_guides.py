@@ -211,7 +211,7 @@ def test_words_and_syllables_are_counted_as_they_are_read_aloud() -> None:
 
 
 def test_the_nudge_that_the_guide_tells_of_is_that_of_the_recipe() -> None:
-    (nudge,) = (one for one in Recipe().nudges if one.toward == "previous token")
+    (nudge,) = (n for n in Recipe().nudges if n.toward == "previous token")
     assert nudge.start == 0
     guide = " ".join(read("teachers.md").split())
     assert f"the first {nudge.steps} of {Recipe().steps:,} steps of its training" in guide
@@ -220,14 +220,14 @@ def test_the_nudge_that_the_guide_tells_of_is_that_of_the_recipe() -> None:
 def test_the_sheet_has_no_figure_that_is_not_worked_out() -> None:
     source = lessons.SHEET.read_text(encoding="utf-8")
     assert re.findall(r"\d", re.sub(r"\{\w+\}|GPT-2", "", source)) == []
-    message, one = lessons.figures(), lessons.sheet(answers=True)
+    message, sheet = lessons.figures(), lessons.sheet(answers=True)
     assert (message["best"], message["one"], message["most"]) == ("on", "1.00", "A")
     assert float(message["animal"]) > float(message["machine"])
     shown, (layer, head) = weights(CATS), numbers.heads()["copier"]
     assert shown[layer, head, 9].argmax() == int(message["first_sat"]) + 1 == 3
     for percent in ("best_chance", "second_chance", "short_chance", "copied", "without"):
         assert message[percent] in read("teachers.md"), percent
-    assert one.count("×") == int(message["hidden"]) == 6
+    assert sheet.count("×") == int(message["hidden"]) == 6
 
 
 def test_the_students_sheet_has_a_gap_for_each_answer_and_needs_no_other_file() -> None:
@@ -278,7 +278,7 @@ def test_the_gallery_shows_every_page() -> None:
 
 
 def test_each_line_of_the_gallery_draws_its_picture() -> None:
-    """Where this fails: python -m tests.docs.single_pictures"""
+    """If this fails: python -m tests.docs.single_pictures"""
     result = list(single_pictures.drawn())
     assert len(result) == 9
     assert {path for _, path, _ in result} == set((DOCS / "pictures").glob("one-*.png"))

@@ -21,8 +21,8 @@ def outputs(notebook: Any) -> list[dict[str, str]]:
 
 
 def test_the_example_notebook_runs() -> None:
-    """Where what is kept is another: python -m tests.docs.notebook"""
-    kept = outputs(nbformat.read(EXAMPLE, as_version=4))
+    """If this fails: python -m tests.docs.notebook"""
+    stored = outputs(nbformat.read(EXAMPLE, as_version=4))
     result = outputs(run())
     assert sum("application/vnd.plotly.v1+json" in data for data in result) == 3
     assert sum("Plotly.newPlot" in data.get("text/html", "") for data in result) == 3
@@ -32,7 +32,7 @@ def test_the_example_notebook_runs() -> None:
     # one processor to the next.
     texts = [
         "\n".join(data["text/plain"] for data in of if set(data) == {"text/plain"})
-        for of in (kept, result)
+        for of in (stored, result)
     ]
     assert re.sub(NUMBER, "n", texts[0]) == re.sub(NUMBER, "n", texts[1])
     before, now = ([float(n) for n in re.findall(NUMBER, text)] for text in texts)

@@ -1,4 +1,4 @@
-"""What was clicked in a notebook, by the messages that its page and its kernel exchange."""
+"""Clicks in a notebook, by the messages that its page and its kernel exchange."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.bundled import bundled_model
 
 
 class Channel(comm.DummyComm):
-    """What the kernel says is kept."""
+    """A channel that records what the kernel sends."""
 
     def publish_msg(self, msg_type: str, data: Any = None, *rest: Any, **more: Any) -> None:
         published.append((msg_type, data))
@@ -36,9 +36,9 @@ def shown(monkeypatch: pytest.MonkeyPatch) -> gpt2viz.AttentionView:
 
 
 def displayed(shown: gpt2viz.AttentionView, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """What IPython is told to show, which asks the view for nothing more."""
+    """The data that IPython is told to show; it asks the view for nothing more."""
     messages: list[Any] = []
-    monkeypatch.setattr("IPython.display.display", lambda one, **_raw: messages.append(one))
+    monkeypatch.setattr("IPython.display.display", lambda data, **_raw: messages.append(data))
     assert DisplayFormatter().format(shown) == ({}, {})
     return messages
 
@@ -76,7 +76,7 @@ def test_a_kernel_shows_the_frame_and_what_hears_it(
 
 @pytest.fixture
 def marimo(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is used of marimo, which only its own kernel has loaded."""
+    """Stand in for the parts of marimo that are used; only its own kernel has it loaded."""
     pieces = {"Html": lambda text: text, "ui": SimpleNamespace(anywidget=lambda widget: widget)}
     monkeypatch.setitem(sys.modules, "marimo", SimpleNamespace(vstack=list, **pieces))
 

@@ -1,4 +1,4 @@
-"""What a trace shows in a notebook."""
+"""A trace, shown in a notebook."""
 
 from __future__ import annotations
 

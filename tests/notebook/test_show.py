@@ -45,14 +45,14 @@ def about(html: str) -> Any:
 def decoded(html: str) -> list[np.ndarray]:
     """The numbers of every layer, (nh, rows, columns), as the file has them."""
     text, layers = about(html), []
-    for n, kept in enumerate(text["layers"]):
-        shape = (text["map"]["heads"], kept["rows"], kept["columns"])
+    for n, layer in enumerate(text["layers"]):
+        shape = (text["map"]["heads"], layer["rows"], layer["columns"])
         content = text_of(html, f'data-layer="{n}"')
-        if kept["step"]:
+        if layer["step"]:
             low, high = np.frombuffer(content, np.uint8).reshape(2, *shape).astype(float)
             codes = low + 256 * high
             special = {65533: -np.inf, 65534: np.nan, 65535: np.inf}
-            result = kept["low"] + kept["step"] * codes
+            result = layer["low"] + layer["step"] * codes
             for code, number in special.items():
                 result[codes == code] = number
         else:
@@ -83,7 +83,7 @@ CASES: dict[str, tuple[Any, tuple[int, ...]]] = {
 def in_float32(given: Any) -> np.ndarray:
     """One array or a list of layers as the numbers that they stand for."""
     layers = given if isinstance(given, list | tuple) else [given]
-    plain = [one.detach().float() if hasattr(one, "detach") else one for one in layers]
+    plain = [layer.detach().float() if hasattr(layer, "detach") else layer for layer in layers]
     return np.asarray(np.stack(plain), np.float32)
 
 
@@ -96,7 +96,7 @@ def test_small_attention_arrives_bit_by_bit(subtests: pytest.Subtests) -> None:
 
 
 class Jax:
-    """What an array of JAX is to others: it has a shape, a dtype and ``__array__``.
+    """An array of JAX as others see it: it has a shape, a dtype and ``__array__``.
 
     JAX 0.10.2's own of float32, float16 and bfloat16 were tried by hand; it isn't installed here.
     """
@@ -126,7 +126,7 @@ def test_a_long_text_is_kept_in_steps_and_its_error_is_said() -> None:
     finite = np.isfinite(given)
     off = np.abs(result[finite] - given[finite])
     assert 0.00049 < off.max() <= 0.0005 + 1e-9
-    assert max(one.error for one in view.layers) == pytest.approx(off.max(), rel=1e-6)
+    assert max(layer.error for layer in view.layers) == pytest.approx(off.max(), rel=1e-6)
 
 
 def test_the_largest_error_of_all_layers_is_said() -> None:
@@ -167,7 +167,7 @@ def test_what_a_mask_was_filled_with_is_no_number() -> None:
         np.testing.assert_array_equal(decoded(view.html()), plain)
         assert view.about["large"]["panels"][0]["high"] == np.abs(plain[np.isfinite(plain)]).max()
         assert any("a mask's fill" in sentence for sentence in view.notes)
-    assert not any("fill" in one for one in gpt2viz.show(plain, stage="masked_scores").notes)
+    assert not any("fill" in note for note in gpt2viz.show(plain, stage="masked_scores").notes)
 
 
 def test_colours_end_where_small_weights_are_seen() -> None:

@@ -222,7 +222,7 @@ def hide_all_but(*expected: str, also: Iterable[str] = ()) -> None:
 
 
 def command(line: str) -> str:
-    """What a command line prints on stderr where it fails; "" where it does what was asked."""
+    """Run a command line: its stderr where it fails, "" where it does what was asked."""
     from click.testing import CliRunner
 
     from gpt2viz.cli import main
@@ -240,7 +240,7 @@ def program(module: str, *arguments: str) -> None:
 
 
 class Names(dict[str, Any]):
-    """What the lines of ``PYTHON`` call by name; modules are loaded when they are."""
+    """The objects that the lines of ``PYTHON`` name; modules are loaded when they are."""
 
     def __missing__(self, name: str) -> Any:
         if name not in MODULES:
@@ -266,7 +266,7 @@ def names() -> Names:
 
 
 def python(line: str, space: Names) -> str:
-    """What a line of Python raises; "" where it runs."""
+    """Run a line of Python: the text of its error, "" where it has none."""
     from gpt2viz import GPT2VizError
 
     try:
@@ -279,7 +279,7 @@ def python(line: str, space: Names) -> str:
 
 
 def outcomes(extra: str, folder: Path) -> dict[str, str]:
-    """What each line says with that extra alone; "" where it has all that pip brings."""
+    """The message of each line with that extra alone; "" where it has all that pip brings."""
     hide_all_but(*filter(None, [extra]))
     plain = not extra
     from gpt2viz import cli
@@ -307,5 +307,5 @@ if __name__ == "__main__":
     _owners()
     every = ("", *extras())
     with get_context("fork").Pool(2, maxtasksperchild=1) as pool:
-        answers = pool.starmap(outcomes, [(one, Path(sys.argv[1])) for one in every], chunksize=1)
+        answers = pool.starmap(outcomes, [(e, Path(sys.argv[1])) for e in every], chunksize=1)
     print(json.dumps(dict(zip(every, answers, strict=True))))

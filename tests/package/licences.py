@@ -43,26 +43,26 @@ says; `make licences` writes this table. The browser parts come inside `streamli
 
 @cache
 def pyproject() -> dict[str, Any]:
-    """What pyproject.toml says."""
+    """The tables of pyproject.toml."""
     return tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 
 
 def extras() -> dict[str, list[str]]:
-    """What pyproject.toml lists for each extra."""
+    """The requirements of each extra in pyproject.toml."""
     results: dict[str, list[str]] = pyproject()["project"]["optional-dependencies"]
     return results
 
 
 def required(*names: str) -> set[Requirement]:
-    """What pyproject.toml lists for the library, and for these extras on top."""
+    """The requirements of the library in pyproject.toml, and of these extras on top."""
     results: set[Requirement] = set()
     waiting = [*pyproject()["project"]["dependencies"], f"gpt2viz[{','.join(names)}]"]
     while waiting:
-        one = Requirement(waiting.pop())
-        if one.name == "gpt2viz":
-            waiting += [line for e in one.extras for line in extras()[e]]
+        requirement = Requirement(waiting.pop())
+        if requirement.name == "gpt2viz":
+            waiting += [line for e in requirement.extras for line in extras()[e]]
         else:
-            results.add(one)
+            results.add(requirement)
     return results
 
 
@@ -106,7 +106,7 @@ def _licence(metadata: PackageMetadata) -> str:
 
 
 def lines(path: Path) -> list[Requirement]:
-    """What a file of requirements asks for, without comments and the clone itself."""
+    """The requirements in a file, without comments and the clone itself."""
     read = (line.partition("#")[0].strip() for line in path.read_text("utf-8").splitlines())
     return [Requirement(line) for line in read if line and not line.startswith("-e")]
 

@@ -56,8 +56,8 @@ def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, st
 
 @cache
 def brings(extra: str) -> set[str]:
-    """What an extra brings beyond a plain install, by name; nothing for ""."""
-    return {one.name for one in required(*filter(None, [extra])) - required()}
+    """The packages that an extra brings beyond a plain install, by name; none for ""."""
+    return {requirement.name for requirement in required(*filter(None, [extra])) - required()}
 
 
 def test_each_does_what_it_is_for_and_names_what_the_rest_needs(

@@ -1,4 +1,4 @@
-"""What `make run` installs is pinned, each file by its hash, and is what the tests ran with."""
+"""The packages of `make run` are pinned, each file by its hash, and are those of the tests."""
 
 from __future__ import annotations
 
@@ -51,26 +51,26 @@ def test_every_file_has_a_hash() -> None:
     for entry in entries():
         assert entry.version
         assert entry.hashes, entry.requirement
-        assert all(re.fullmatch(r"--hash=sha256:[0-9a-f]{64}", one) for one in entry.hashes)
+        assert all(re.fullmatch(r"--hash=sha256:[0-9a-f]{64}", option) for option in entry.hashes)
 
 
 def test_the_lock_holds_what_is_asked_for() -> None:
     by_name: dict[str, list[Version]] = {}
     for entry in entries():
         by_name.setdefault(canonicalize_name(entry.requirement.name), []).append(entry.version)
-    for one in required("app"):
-        assert by_name[canonicalize_name(one.name)], one
-        assert all(v in one.specifier for v in by_name[canonicalize_name(one.name)]), one
+    for need in required("app"):
+        assert by_name[canonicalize_name(need.name)], need
+        assert all(v in need.specifier for v in by_name[canonicalize_name(need.name)]), need
 
 
 def test_the_tools_are_locked_to_what_is_asked_for_and_to_what_the_app_has() -> None:
     """A new version of the oracle that wants other names must not turn the tests red by itself."""
     locked = {(canonicalize_name(e.requirement.name), e.version) for e in entries(TOOLS_LOCK)}
     assert len(lines(TOOLS)) > 20
-    for one in lines(TOOLS):
-        results = [v for name, v in locked if name == canonicalize_name(one.name)]
-        assert results, one
-        assert all(v in one.specifier for v in results), (one, results)
+    for tool in lines(TOOLS):
+        results = [v for name, v in locked if name == canonicalize_name(tool.name)]
+        assert results, tool
+        assert all(v in tool.specifier for v in results), (tool, results)
     assert {(canonicalize_name(e.requirement.name), e.version) for e in entries()} <= locked
 
 

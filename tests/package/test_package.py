@@ -1,4 +1,4 @@
-"""What is built has all that it needs, and runs where only it is installed."""
+"""The built package has all that it needs, and runs where only it is installed."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def wheel(built: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def metadata(wheel: Path) -> Message:
-    """What the wheel tells an index and pip."""
+    """The wheel's metadata, for an index and pip."""
     with ZipFile(wheel) as archive:
         text = archive.read(f"gpt2viz-{gpt2viz.__version__}.dist-info/METADATA").decode()
     return HeaderParser().parsestr(text)
@@ -103,7 +103,7 @@ def test_how_to_cite_it() -> None:
     assert {"cff-version", "message", "title", "authors"} <= message.keys()  # all that CFF demands
     assert message["version"] == gpt2viz.__version__
     assert (message["license"], message["type"]) == ("MIT", "software")
-    assert [one["name"] for one in message["authors"]] == ["the gpt2viz authors"]
+    assert [author["name"] for author in message["authors"]] == ["the gpt2viz authors"]
     assert "the gpt2viz authors" in (ROOT / "LICENSE").read_text(encoding="utf-8")
 
 
@@ -176,18 +176,18 @@ def imported(tree: ast.AST) -> Iterator[str]:
 
 def test_every_requirement_is_a_range_and_every_extra_gets_on_with_the_others() -> None:
     """One that needs a newer version than the others allows what they allow above that."""
-    light = {canonicalize_name(one.name) for one in required()}
+    light = {canonicalize_name(requirement.name) for requirement in required()}
     assert not light & {"streamlit", "plotly", "pandas", "pyarrow", "scipy", "pillow", "kaleido"}
     ends: dict[str, set[str]] = {}
-    for one in required(*extras()):
-        bounds = {bound.operator for bound in one.specifier}
-        assert bounds == {">=", "<"}, one
-        (end,) = (bound.version for bound in one.specifier if bound.operator == "<")
-        ends.setdefault(canonicalize_name(one.name), set()).add(end)
+    for requirement in required(*extras()):
+        bounds = {bound.operator for bound in requirement.specifier}
+        assert bounds == {">=", "<"}, requirement
+        (end,) = (bound.version for bound in requirement.specifier if bound.operator == "<")
+        ends.setdefault(canonicalize_name(requirement.name), set()).add(end)
     assert all(len(result) == 1 for result in ends.values()), ends
     tools = lines(ROOT / "requirements-dev.txt")
-    for one in tools:
-        assert {bound.operator for bound in one.specifier} & {"<", "=="}, one
+    for tool in tools:
+        assert {bound.operator for bound in tool.specifier} & {"<", "=="}, tool
     # What builds is what the tests have.
     assert set(map(Requirement, pyproject()["build-system"]["requires"])) <= set(tools)
 
@@ -210,8 +210,8 @@ def light(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def alone(tmp_path: Path) -> dict[str, str]:
     """An environment in which nothing points to the clone."""
-    kept = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH",)}
-    return {n: v for n, v in kept.items() if not n.startswith("GPT2VIZ")} | {"HOME": str(tmp_path)}
+    rest = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH",)}
+    return {n: v for n, v in rest.items() if not n.startswith("GPT2VIZ")} | {"HOME": str(tmp_path)}
 
 
 @pytest.fixture

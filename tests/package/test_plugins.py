@@ -34,7 +34,7 @@ BY = "gpt2viz-example 0.1.0"
 
 @pytest.fixture(scope="module")
 def seen(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """What a program has in which the example is installed, and then a broken package too."""
+    """The report of a program with the example installed, and then a broken package too."""
     site = tmp_path_factory.mktemp("site")
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index"]
     pip += ["--no-build-isolation", "--disable-pip-version-check", "--target", str(site)]
@@ -104,7 +104,7 @@ def test_the_examples_edit_acts_and_is_offered(seen: Any, run: gpt2viz.Trace) ->
     does = "Layer 1 head 3 puts out what it had made for the token before"
     assert [does in text for text in page["buttons"]].count(True) == 1
     assert page["kinds"][0][-1] == "Late"
-    (table,) = (one for one in page["tables"] if "changed (%)" in one)
+    (table,) = (t for t in page["tables"] if "changed (%)" in t)
     shares = 100 * softmax(expected["logits"][-1])
     assert_allclose(table["changed (%)"], shares[table["id"]], rtol=1e-3)
 
@@ -170,7 +170,7 @@ def test_a_page_that_breaks_says_so_in_the_frame(seen: Any) -> None:
 
 
 def weight(query: int, key: int | slice) -> Callable[[Array, TokenIds], Scores]:
-    """What computes a score: a head's weight of one query on one key."""
+    """A score's function: a head's weight of one query on one key."""
     return lambda weights, _ids: weights[:, query, key].astype(np.float64)
 
 

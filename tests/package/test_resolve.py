@@ -44,11 +44,11 @@ def resolved(expected: list[Requirement], python: str) -> dict[str, str]:
 
 def test_a_notebook_keeps_all_that_it_has() -> None:
     """Of what gpt2viz needs, that Colab lacked nothing, and nothing had to change there."""
-    here = {canonicalize_name(one.name): str(one.specifier)[2:] for one in lines(COLAB)}
+    here = {canonicalize_name(pin.name): str(pin.specifier)[2:] for pin in lines(COLAB)}
     outside = [
-        str(one)
-        for one in required()
-        if not one.specifier.contains(here[canonicalize_name(one.name)], prereleases=True)
+        str(need)
+        for need in required()
+        if not need.specifier.contains(here[canonicalize_name(need.name)], prereleases=True)
     ]
     assert outside == []
     result = resolved([*required(), *lines(COLAB)], "3.12")
@@ -60,7 +60,7 @@ def test_every_other_python_that_is_named_has_wheels_of_all() -> None:
     every = list(required("all"))
     with ThreadPoolExecutor(len(OTHERS)) as pool:
         for result in pool.map(lambda python: resolved(every, python), OTHERS):
-            assert {canonicalize_name(one.name) for one in every} <= result.keys()
+            assert {canonicalize_name(need.name) for need in every} <= result.keys()
 
 
 def test_the_pythons_that_are_named_are_those_that_were_tried() -> None:

@@ -24,7 +24,7 @@ from packaging.requirements import Requirement
 from tests.package.licences import ROOT
 from tests.package.test_lock import entries
 
-TORCH = next(one for one in entries() if one.requirement.name == "torch")
+TORCH = next(entry for entry in entries() if entry.requirement.name == "torch")
 
 
 class Quiet(SimpleHTTPRequestHandler):
@@ -61,7 +61,7 @@ def silent() -> Iterator[str]:
 
 
 def taken(folder: Path, address: str) -> tuple[str, list[str]]:
-    """What `make` prints in a new clone with that index, and what is installed then."""
+    """The output of `make` in a new clone with that index, and what is installed then."""
     folder.mkdir()
     for name in ("Makefile", "requirements.lock"):
         shutil.copy(ROOT / name, folder)
@@ -118,11 +118,11 @@ def test_the_container_drops_of_the_lock_what_is_cudas(
         not cuda
     )
     left = entries(tmp_path / "requirements.lock")
-    gone = {one.requirement.name for one in entries()} - {one.requirement.name for one in left}
+    gone = {e.requirement.name for e in entries()} - {e.requirement.name for e in left}
     if cuda or not reached:
         assert not gone
         return
-    assert all(one.hashes for one in left)
+    assert all(e.hashes for e in left)
     assert "torch" in gone
-    assert {one for one in gone if not one.startswith(("nvidia-", "cuda-"))} == {"torch", "triton"}
-    assert not [one for one in left if Requirement(str(one.requirement)).name.startswith("nvidia")]
+    assert {n for n in gone if not n.startswith(("nvidia-", "cuda-"))} == {"torch", "triton"}
+    assert not [e for e in left if Requirement(str(e.requirement)).name.startswith("nvidia")]

@@ -61,14 +61,14 @@ SETS = {
 
 def requirements(which: Set) -> list[str]:
     """Each range as pip is to read it: its oldest version, or as it is."""
-    ranges = {one.name: one for one in sorted(required(*which.extras), key=least)}
+    ranges = {r.name: r for r in sorted(required(*which.extras), key=least)}
     oldest = ranges if which.oldest is True else {which.oldest}
-    return [f"{name}=={least(one)}" if name in oldest else str(one) for name, one in ranges.items()]
+    return [f"{name}=={least(r)}" if name in oldest else str(r) for name, r in ranges.items()]
 
 
-def least(one: Requirement) -> Version:
+def least(need: Requirement) -> Version:
     """The oldest version of a range."""
-    return next(Version(bound.version) for bound in one.specifier if bound.operator == ">=")
+    return next(Version(bound.version) for bound in need.specifier if bound.operator == ">=")
 
 
 def check(name: str) -> int:
@@ -79,7 +79,7 @@ def check(name: str) -> int:
     python = str(folder / "bin" / "python")
     install = [python, "-m", "pip", "install", "--quiet", "--no-cache-dir"]
     packages = requirements(which)
-    (torch,) = (one for one in packages if Requirement(one).name == "torch")
+    (torch,) = (package for package in packages if Requirement(package).name == "torch")
     alone = ["--no-deps", "--timeout", "5", "--retries", "0", "--index-url", CPU_TORCH]
     subprocess.run([*install, *alone, torch], check=False)
     subprocess.run([*install, *packages, which.oracle, *TOOLS], check=True)

@@ -102,22 +102,22 @@ def surveyed(folder: Path) -> tuple[int, str, str]:
 
 
 def opened(page: str, **chosen: str) -> dict[str, Any]:
-    """What a visitor has before them."""
+    """The parts of a page that a visitor has before them."""
     from tests.app.pages import open_page, pictures, plain
 
     at = open_page(page, text=TEXT, **chosen)
     return {
         "menu": {
-            one.proto.label.strip("*"): [one.proto.page, one.proto.query_string]
-            for one in at.get("page_link")
+            link.proto.label.strip("*"): [link.proto.page, link.proto.query_string]
+            for link in at.get("page_link")
         },
         "said": [plain(block.value) for block in at.markdown],
-        "warnings": [one.value for one in at.warning],
-        "errors": [one.value for one in at.error],
-        "info": [one.value for one in at.info],
+        "warnings": [block.value for block in at.warning],
+        "errors": [block.value for block in at.error],
+        "info": [block.value for block in at.info],
         "pictures": pictures(at),
-        "buttons": [one.label for one in at.button],
-        "kinds": [one.options for one in at.selectbox if one.key == "edit_kind"],
+        "buttons": [button.label for button in at.button],
+        "kinds": [box.options for box in at.selectbox if box.key == "edit_kind"],
         "tables": [frame.value.to_dict("list") for frame in at.dataframe],
     }
 
