@@ -95,7 +95,7 @@ HOSTILE = "\x1b[2J\x9b2J\u202e\U000e0001"
 
 
 def harmless(printed: str) -> bool:
-    """Whether nothing is left of it that a terminal acts on, but the ends of lines."""
+    """True if nothing is left of it that a terminal acts on, but the ends of lines."""
     return not set(HOSTILE) - set("[2J") & set(printed)
 
 

@@ -25,13 +25,13 @@ def test_it_says_which_heads_are_left_and_what_goes_with_each(
 ) -> None:
     message = run("fewest", *PAIR, "-m", str(tiny_folder), *ANSWER, "--keep", "0.6")
     result = gpt2viz.fewest_heads(tiny, *PAIR, answer(tiny))
-    kept = result.keeping(0.6)
-    assert kept
-    assert kept != result.keeping()
+    heads = result.keeping(0.6)
+    assert heads
+    assert heads != result.keeping()
     text, _, heading, *rows = message.stdout.splitlines()
     assert text == f"{result.words(0.6)} The answers are 'a' and 'b'."
     assert heading.split() == ["heads", "left", "kept"]
-    first, last = result.n_heads - len(kept), result.n_heads
+    first, last = result.n_heads - len(heads), result.n_heads
     assert [row.split()[:2] for row in rows] == [
         [str(last - n), f"{100 * result.faithfulness[n]:.0f}"] for n in range(first, last + 1)
     ]

@@ -39,9 +39,9 @@ def test_the_printed_table_has_the_weights(run: Run, ids: list[int]) -> None:
     result = run("trace", TEXT, "--layer", "3", "--head", "2")
     assert result.exit_code == 0
     assert result.stderr == "Running stories …\n"
-    title, names, below, *rows = result.stdout.splitlines()
+    title, names, axis, *rows = result.stdout.splitlines()
     assert title == "Attention weights, layer 3, head 2 · stories"
-    assert below.strip() == "query"
+    assert axis.strip() == "query"
     assert names.split() == ["key", "0", "A", "1", "·crane", "2", "·ate", "3", "·fish"]
     printed = [[float(cell) for cell in row.split()[2:]] for row in rows]
     assert_allclose(printed, weights(ids)[3, 2], atol=6e-4)

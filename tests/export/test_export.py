@@ -289,7 +289,7 @@ def test_a_browser_that_does_not_answer_is_stopped(
 
 
 def names(process: Path, path: str) -> bool:
-    """Whether a living process was started with a path among its arguments."""
+    """True for a living process that was started with a path among its arguments."""
     try:
         return path.encode() in (process / "cmdline").read_bytes()
     except OSError:
@@ -381,11 +381,11 @@ endobj
 
 def printed_pdf() -> bytes:
     """A PDF in the form of Chromium's, without pages; its objects stand in no order."""
-    file, places = b"%PDF-1.4\n", {}
+    file, offsets = b"%PDF-1.4\n", {}
     for part in OBJECTS:
-        places[part[:1]] = len(file)
+        offsets[part[:1]] = len(file)
         file += part
-    rows = b"".join(b"%010d 00000 n \n" % places[n] for n in sorted(places))
+    rows = b"".join(b"%010d 00000 n \n" % offsets[n] for n in sorted(offsets))
     start = len(file)
     return (
         file
@@ -398,9 +398,9 @@ def printed_pdf() -> bytes:
 @given(st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=30))
 def test_a_pdf_says_what_it_shows_and_stays_whole(text: str) -> None:
     message = label_pdf(printed_pdf(), {"Title": text, "gpt2viz": "{}"})
-    places = [int(row) for row in re.findall(rb"^(\d{10}) 00000 n", message, re.MULTILINE)]
-    for n, place in enumerate(places, start=1):  # readers mend wrong ones without a word
-        assert message[place:].startswith(b"%d 0 obj\n" % n)
+    offsets = [int(row) for row in re.findall(rb"^(\d{10}) 00000 n", message, re.MULTILINE)]
+    for n, offset in enumerate(offsets, start=1):  # readers mend wrong ones without a word
+        assert message[offset:].startswith(b"%d 0 obj\n" % n)
     start = int(message.split()[-2])
     assert message[start:].startswith(b"xref\n")
     read = PdfReader(io.BytesIO(message), strict=True)

@@ -1,4 +1,4 @@
-"""What ``deploy/`` has is valid, and says of the server what is so."""
+"""The files of ``deploy/`` are valid, and say of the server what is so."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_the_manifests_parts_find_each_other(cluster: Parts) -> None:
     labels = deployment["template"]["metadata"]["labels"]
     assert deployment["selector"]["matchLabels"] == service["spec"]["selector"] == labels
     (port,), named = service["spec"]["ports"], container(cluster)["ports"]
-    assert port["targetPort"] in [one["name"] for one in named]
+    assert port["targetPort"] in [p["name"] for p in named]
     (rule,) = cluster["Ingress"]["spec"]["rules"]
     backend = rule["http"]["paths"][0]["backend"]["service"]
     assert backend == {"name": service["metadata"]["name"], "port": {"name": port["name"]}}
@@ -77,8 +77,8 @@ def test_the_manifests_parts_find_each_other(cluster: Parts) -> None:
 
 
 def test_the_compose_file_is_valid(compose: Parts) -> None:
-    (place,) = (f for f in distribution("check-jsonschema").files or () if f.name == SCHEMA)
-    schema = json.loads(place.read_text(encoding="utf-8"))
+    (file,) = (f for f in distribution("check-jsonschema").files or () if f.name == SCHEMA)
+    schema = json.loads(file.read_text(encoding="utf-8"))
     jsonschema.validate(compose, schema)
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate({"services": {"gpt2viz": {"prots": []}}}, schema)
@@ -88,7 +88,7 @@ def test_the_compose_file_is_valid(compose: Parts) -> None:
 
 
 def test_images_have_an_exact_version_and_memory_a_bound(cluster: Parts, compose: Parts) -> None:
-    """What is built again next year is what was tested."""
+    """An image built again next year is the one that was tested."""
     written = (ROOT / "Containerfile").read_text(encoding="utf-8")
     stages = re.findall(r"^FROM (\S+)", written, re.M)
     images = [*stages, *(s["image"] for s in compose["services"].values() if "image" in s)]
@@ -101,9 +101,9 @@ def test_images_have_an_exact_version_and_memory_a_bound(cluster: Parts, compose
 
 
 def commands(cluster: Parts, compose: Parts) -> Iterator[tuple[list[str], Mapping[str, str]]]:
-    """What is started where, with its environment."""
-    one = container(cluster)
-    yield one["command"] + one["args"], {e["name"]: e["value"] for e in one["env"]}
+    """Each command that is started, with its environment."""
+    spec = container(cluster)
+    yield spec["command"] + spec["args"], {e["name"]: e["value"] for e in spec["env"]}
     service = compose["services"]["gpt2viz"]
     yield service["command"], service["environment"]
 
@@ -119,7 +119,7 @@ def test_what_is_started_is_what_there_is(cluster: Parts, compose: Parts) -> Non
         ranges = environment[settings.PROXIES_VARIABLE].split(",")
         assert all(ip_network(network).is_private for network in ranges)
     ports = {p.name: p.default for p in serve.params}
-    named = {one["name"]: one["containerPort"] for one in container(cluster)["ports"]}
+    named = {p["name"]: p["containerPort"] for p in container(cluster)["ports"]}
     assert named == {"pages": ports["port"], "metrics": ports["metrics_port"]}
     health = Health([1], [1], [0])
     probed = {"/healthz", "/readyz"}

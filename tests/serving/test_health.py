@@ -147,15 +147,15 @@ def test_the_proxy_keeps_a_visitor_with_one_worker(caddy: str, tmp_path: Path) -
     assert f"lb_policy cookie {proxy.COOKIE} 5ec4e7\n" in written
     message = adapted(caddy, written, tmp_path)
     assert message["admin"] == {"disabled": True}
-    proxies = [one for one in handlers(message) if one["handler"] == "reverse_proxy"]
-    health, pages = sorted(proxies, key=lambda one: len(one["upstreams"]))  # type: ignore[arg-type]
+    proxies = [h for h in handlers(message) if h["handler"] == "reverse_proxy"]
+    health, pages = sorted(proxies, key=lambda p: len(p["upstreams"]))  # type: ignore[arg-type]
     assert health["upstreams"] == [{"dial": "10.0.0.5:8502"}]
     assert pages["trusted_proxies"] == ["10.0.0.0/8", "192.0.2.1"]
     assert pages["upstreams"] == [{"dial": "127.0.0.1:7001"}, {"dial": "127.0.0.1:7002"}]
     policy = pages["load_balancing"]["selection_policy"]  # type: ignore[index]
     assert policy == {"policy": "cookie", "name": proxy.COOKIE, "secret": "5ec4e7"}
-    closed = [one for one in handlers(message) if one["handler"] == "static_response"]
-    assert {one["status_code"] for one in closed} == {404}  # the workers' own metrics, and others
+    closed = [h for h in handlers(message) if h["handler"] == "static_response"]
+    assert {h["status_code"] for h in closed} == {404}  # the workers' own metrics, and others
 
 
 def test_the_proxy_logs_no_address_when_something_goes_wrong(

@@ -67,13 +67,13 @@ def test_the_login_of_the_docs_lets_in_whom_it_knows(caddy: str) -> None:
     (port,) = free_ports(1)
     with ExitStack() as stack:
         login, pages = (stack.enter_context(stand_in(name)) for name in ("login", "pages"))
-        for name, place in {
+        for name, address in {
             "viz.example.org": f"http://127.0.0.1:{port}",
             "oauth2-proxy:4180": f"127.0.0.1:{login.server_port}",
             "gpt2viz:8501": f"127.0.0.1:{pages.server_port}",
         }.items():
             assert name in written
-            written = written.replace(name, place)
+            written = written.replace(name, address)
         command = [caddy, "run", "--config", "-", "--adapter", "caddyfile"]
         process = stack.enter_context(
             subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.DEVNULL)

@@ -130,7 +130,7 @@ def well(screen: Screen) -> list[np.ndarray]:
 
 
 def lost_connection(screen: Screen) -> bool:
-    """Whether a page says that the connection was lost."""
+    """True if a page says that the connection was lost."""
     return any(page.WELCOME_BACK.encode() in part for part in screen.raw)
 
 
@@ -179,7 +179,7 @@ def test_what_strangers_meet(server: Server) -> None:
         assert headers(server, path)[0] == 404, path
     for proto, flags in (("http", "SameSite=Lax"), ("https", "Secure; SameSite=Lax")):
         cookies = headers(server, "/", X_Forwarded_Proto=proto)[1].get_all("Set-Cookie", [])
-        (own,) = (one for one in cookies if one.startswith(COOKIE))
+        (own,) = (cookie for cookie in cookies if cookie.startswith(COOKIE))
         assert own.endswith(f"; Path=/; HttpOnly; {flags}")
     assert not list(Path(tempfile.gettempdir()).glob("gpt2viz-*/Caddyfile"))
 
@@ -189,7 +189,7 @@ def test_an_address_has_its_share_and_nobody_borrows_anothers(server: Server) ->
     cookie = headers(server, "/")[1]["Set-Cookie"].partition(";")[0]
 
     def ask(by: str, clients: Iterable[str]) -> list[int]:
-        """How often it is answered and refused."""
+        """The numbers of its answers and refusals."""
 
         def ask(client: str) -> tuple[int, str | None]:
             requested = {"Cookie": cookie, "X_Forwarded_For": client}
@@ -233,9 +233,9 @@ def test_a_worker_that_hangs_is_started_again_and_who_asks_half_is_cut_off(serve
     assert not hung.is_running()
     # Until it is known to hang, one or two meet it; then all are answered, while it is still there.
     assert fresh[-10:] == 10 * [200]
-    for one in half:
-        with one:  # with 408, or without a word
-            assert b" 200 " not in one.recv(100)
+    for connection in half:
+        with connection:  # with 408, or without a word
+            assert b" 200 " not in connection.recv(100)
     server.wait("2 of 2")
 
 

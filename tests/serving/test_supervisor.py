@@ -73,7 +73,7 @@ def within(seconds: float, expected: Callable[[], bool]) -> bool:
 
 
 def is_there(pid: int) -> bool:
-    """Whether a process lives; one that has ended but isn't yet buried doesn't."""
+    """True while a process lives; one that has ended but isn't yet buried doesn't."""
     try:
         state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except OSError:

@@ -66,7 +66,7 @@ _models: dict[str, gpt2viz.Model] = {}
 
 
 class Wish(NamedTuple):
-    """What a visitor asks for."""
+    """The page that a visitor asks for."""
 
     page: str
     text: str
@@ -107,12 +107,12 @@ def expected(requested: Wish) -> dict[str, list[np.ndarray]]:
     every = serial(requested.model, requested.text, requested.causal)
     if requested.page == "head":
         return {"stage_weights": [every[layer, head]]}
-    tiles = [pool_by_maximum(one, THUMBNAIL) for heads in every for one in heads]
+    tiles = [pool_by_maximum(matrix, THUMBNAIL) for heads in every for matrix in heads]
     return {"all_heads": tiles, "one_head": [every[layer, head]]}
 
 
 def judge(screen: Screen, requested: Wish, visitor: int) -> str:
-    """What is wrong with a page that was sent, or an empty text."""
+    """The fault of a page that was sent, or an empty text."""
     if screen.exceptions or screen.status != "FINISHED_SUCCESSFULLY":
         return f"{screen.status} {screen.exceptions}"
     seen = {int(n) for part in screen.raw for n in MARK.findall(part)}
@@ -120,7 +120,7 @@ def judge(screen: Screen, requested: Wish, visitor: int) -> str:
         return f"saw the text of {seen - {visitor}}"
     for key, pictures in expected(requested).items() if requested.page in COMPARED else ():
         shown, apart = screen.matrices(key), SHADE if key == "all_heads" else TOLERANCE
-        if [one.shape for one in shown] != [one.shape for one in pictures]:
+        if [matrix.shape for matrix in shown] != [matrix.shape for matrix in pictures]:
             return f"{key}: other pictures"
         if max(np.abs(a - b).max() for a, b in zip(shown, pictures, strict=True)) > apart:
             return f"{key}: another picture"
@@ -129,7 +129,7 @@ def judge(screen: Screen, requested: Wish, visitor: int) -> str:
 
 @dataclass
 class Record:
-    """What happened so far, of all visitors together."""
+    """The record so far, of all visitors together."""
 
     seconds: list[float] = field(default_factory=list)
     judged: int = 0
@@ -224,7 +224,7 @@ def watch(pid: int, until: float, minutes: dict[int, list[float]]) -> None:
     started = time.time()
     while time.time() < until:
         with suppress(psutil.Error):  # a worker has just been killed
-            own = sum(one.memory_full_info().uss for one in apps(pid)) / 1e6
+            own = sum(app.memory_full_info().uss for app in apps(pid)) / 1e6
             minutes.setdefault(int((time.time() - started) // 60), []).append(own)
         time.sleep(2)
 

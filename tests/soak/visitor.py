@@ -18,13 +18,13 @@ from tests.app.pages import unpacked
 
 
 def given_cookie(port: int) -> str:
-    """What a proxy gives a browser with its first page, to know it by; empty without a proxy."""
+    """The cookie of a proxy with a browser's first page, to know it by; empty without a proxy."""
     with urlopen(f"http://127.0.0.1:{port}/", timeout=60) as page:
         return str(page.headers.get("Set-Cookie", "")).partition(";")[0]
 
 
 class Screen:
-    """What one run of a page's script sent."""
+    """The messages of one run of a page's script."""
 
     def __init__(self) -> None:
         self.canvases: dict[str, bytes] = {}
@@ -120,7 +120,7 @@ class Visitor:
 
     @property
     def connected(self) -> bool:
-        """Whether the server still has this visitor."""
+        """True while the server still has this visitor."""
         return self._socket.state is State.OPEN
 
     def close(self) -> None:

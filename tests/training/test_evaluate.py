@@ -52,7 +52,7 @@ def test_a_head_is_named_after_its_highest_score() -> None:
 
 
 def test_xz_has_read_the_books() -> None:
-    """What it has read already takes a few bytes more; what is new, many."""
+    """Text that it has read already takes a few bytes more; new text, many."""
     rng = np.random.default_rng(0)
     book, other = ("".join(rng.choice(list("abcdefgh"), 4000)) for _ in range(2))
     assert xz_bits(Corpus((book,), (book[:2000],))) < 0.5

@@ -1,4 +1,4 @@
-"""What a bundled model has to reach: each figure by loops, and which model is the best."""
+"""The targets of a bundled model: each figure by loops, and which model is the best."""
 
 from __future__ import annotations
 
@@ -84,4 +84,4 @@ def test_the_first_view_is_of_one_of_the_heads(tiny: gpt2viz.Model) -> None:
     opened, run = first_view(tiny), gpt2viz.trace(tiny, FIRST_TEXT)
     assert opened["tokens"] == len(run.token_ids)
     every = [run.stage("weights", n)[0, h, 1:].max(-1).mean() for n in range(3) for h in range(4)]
-    assert min(abs(opened["largest"] - one) for one in every) < 1e-6
+    assert min(abs(opened["largest"] - mean) for mean in every) < 1e-6

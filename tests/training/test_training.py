@@ -68,9 +68,9 @@ def test_a_milestone_alone_goes_on_like_the_run_that_made_it(tmp_path: Path) -> 
     """On another machine, too: the file holds the weights in float16 and no optimizer's state."""
     recipe = replace(RECIPE, milestone=3, rewarm=2)
     whole = trained(tmp_path / "whole", 5, recipe=recipe)
-    with safe_open(tmp_path / "whole" / MILESTONE, "pt") as kept:
-        assert json.loads(kept.metadata()[RUN])["step"] == 3
-        stored = {name: kept.get_tensor(name) for name in kept.keys()}  # noqa: SIM118
+    with safe_open(tmp_path / "whole" / MILESTONE, "pt") as file:
+        assert json.loads(file.metadata()[RUN])["step"] == 3
+        stored = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     assert {weight.dtype for weight in stored.values()} == {torch.float16}
     (tmp_path / "other").mkdir()
     shutil.copy(tmp_path / "whole" / MILESTONE, tmp_path / "other")
@@ -224,9 +224,9 @@ def test_a_nudge_may_come_late(tmp_path: Path) -> None:
 
 def nudged(habit: str, layer: int, head: int, read: np.ndarray) -> tuple[torch.Tensor, GPT2]:
     network = new_network(RECIPE)
-    with watch(network) as kept:
+    with watch(network) as captured:
         network(torch.from_numpy(read))
-        return nudge_loss(kept, Nudge(layer, head, habit, 1), read), network
+        return nudge_loss(captured, Nudge(layer, head, habit, 1), read), network
 
 
 @pytest.mark.parametrize("habit", ["previous token", "duplicate token", "first token"])
@@ -267,9 +267,9 @@ def test_heads_that_do_the_same_cost_what_their_cosine_is_over_the_bound() -> No
             weight, hs = network.get_parameter(name), RECIPE.n_embd // 2
             for start in (0, RECIPE.n_embd):
                 weight[start + hs : start + 2 * hs] = weight[start : start + hs]
-    with watch(network) as kept:
+    with watch(network) as captured:
         network(torch.from_numpy(read))
-        loss = alike_loss(kept, slice(1, 3))
+        loss = alike_loss(captured, slice(1, 3))
     flat = np.concatenate(attention_weights(network, torch.from_numpy(read)), axis=1)[1:3, :, 1:]
     heads = flat.transpose(1, 0, 2, 3).reshape(4, -1).astype(np.float64)
     pairs = [(a, b) for a in range(4) for b in range(a)]
