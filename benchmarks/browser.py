@@ -1,4 +1,4 @@
-"""How long the real app takes from a click to the picture, in Chromium, and what it sends."""
+"""The real app's time from a click to the picture, in Chromium, and the bytes that it sends."""
 
 from __future__ import annotations
 
@@ -166,7 +166,7 @@ def layer_changes(
             person.type("x " * (n_tokens // 2))
             person.choose_layer(11)
         results = [[person.choose_layer(1 + n % 10) for person in people] for n in range(rounds)]
-        return [list(one) for one in zip(*results, strict=True)]
+        return [list(column) for column in zip(*results, strict=True)]
 
 
 def maps(model: Path | str, chromium: str, texts: Sequence[str]) -> list[Drawn]:
@@ -213,7 +213,7 @@ def start(chromium: str, root: Path) -> Started:
 
 
 def torch_import() -> float:
-    """How long a fresh process takes to import torch, in seconds."""
+    """The seconds that a fresh process takes to import torch."""
     code = "import time; begun = time.perf_counter(); import torch; "
     code += "print(time.perf_counter() - begun)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)  # noqa: S603

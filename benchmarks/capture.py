@@ -1,4 +1,4 @@
-"""What a trace costs beside transformers and other tools that capture a run.
+"""The cost of a trace beside transformers and other tools that capture a run.
 
 Each contender runs in a process of its own; a round asks one after the other, so that what slows
 the machine slows all of them. The baseline runs twice a round: the ratio of the two is the noise.
@@ -98,8 +98,8 @@ def peak(contender: str, threads: int, python: Path, n_tokens: int, folder: Path
     """
     results = []
     for _ in range(PROCESSES):
-        with started(contender, threads, python, folder) as one:
-            results.append(one.ask(f"memory {n_tokens}"))
+        with started(contender, threads, python, folder) as process:
+            results.append(process.ask(f"memory {n_tokens}"))
     return f"{median(results):,.0f} ({min(results):,.0f} to {max(results):,.0f})"
 
 
@@ -115,9 +115,9 @@ def capture(
         expected: dict[str, tuple[str, str | None]] = {n: (made, None) for n, made in OURS.items()}
         for environment, peer in () if alone else CAPTURE.items():
             expected |= {name: (made, environment) for name, made in peer.contenders.items()}
-        for name, (contender, place) in expected.items():
+        for name, (contender, venv) in expected.items():
             try:
-                python = python_of(place) if place else Path(sys.executable)
+                python = python_of(venv) if venv else Path(sys.executable)
                 peaks[name] = peak(contender, threads, python, lengths[-1], folder)
                 running[name] = stack.enter_context(started(contender, threads, python, folder))
             except AbsentError as reason:
@@ -129,8 +129,8 @@ def capture(
         for n in lengths:
             times: dict[str, list[float]] = {name: [] for name in running}
             for _ in range(rounds):
-                for name, one in running.items():
-                    times[name].append(one.ask(f"{clock} {n}"))
+                for name, process in running.items():
+                    times[name].append(process.ask(f"{clock} {n}"))
             for name, result in times.items():
                 base = GENERATION if OURS.get(name) == "watched_generation" else BASELINE
                 ratios = [a / b for a, b in zip(result, times[base], strict=True)]

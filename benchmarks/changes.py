@@ -38,7 +38,7 @@ def passages(folder: Path) -> Path:
 
 
 def plant(name: str, texts: Path, seeds: int) -> None:
-    """How often the planted head is first, and the share that it alone gives back."""
+    """Print how often the planted head is first, and the share that it alone gives back."""
     model = gpt2viz.load_model(name)
     first, back = 0, []
     documents = [path.read_text(encoding="utf-8")[:400] for path in sorted(texts.iterdir())[:12]]
@@ -69,10 +69,10 @@ def beside_surveys(texts: Path, rounds: int) -> None:
                 pair[0], pair[1], texts, out=Path(folder) / "changes", engine=local(1)
             )
             took.append((middle - start, time.process_time() - middle))
-    two, one = zip(*took, strict=True)
+    surveys, comparison = zip(*took, strict=True)
     ratio = [b / a for a, b in took]
     print(f"{changes.n_passages:,} passages of {changes.n_documents} documents")
-    print(f"| two surveys | {spread(two)} |\n| a comparison | {spread(one)} |")
+    print(f"| two surveys | {spread(surveys)} |\n| a comparison | {spread(comparison)} |")
     print(f"| ratio | {spread(ratio)} |")
 
 

@@ -44,8 +44,8 @@ def _transformers(
         from gpt2viz import watch
 
     def run(ids: list[int]) -> Any:
-        with torch.inference_mode(), watch(model) if watched else nullcontext() as kept:
-            return act(torch.tensor([ids[: max(1, len(ids) - new)]])), kept
+        with torch.inference_mode(), watch(model) if watched else nullcontext() as record:
+            return act(torch.tensor([ids[: max(1, len(ids) - new)]])), record
 
     return run
 
@@ -156,7 +156,7 @@ def nnsight(folder: Path) -> Run:
     qkv = ("c_attn",) if gpt2 else ("q_proj", "k_proj", "v_proj")
 
     def run(ids: list[int]) -> Any:
-        kept = []
+        saved = []
         with (
             torch.inference_mode(),
             watched.trace(torch.tensor([ids]), output_attentions=True, use_cache=False),
@@ -165,9 +165,9 @@ def nnsight(folder: Path) -> Run:
                 attention = layer.attn if gpt2 else layer.self_attn
                 inputs = (getattr(attention, name) for name in qkv)
                 for part in (*inputs, attention, layer.mlp, layer):
-                    kept.append(part.output.save())
-            kept.append(watched.lm_head.output.save())
-        return kept
+                    saved.append(part.output.save())
+            saved.append(watched.lm_head.output.save())
+        return saved
 
     return run
 
@@ -213,9 +213,9 @@ def _status(field: str) -> float:
 def _peak(run: Run, ids: list[int]) -> float:
     Path("/proc/self/clear_refs").write_text("5")  # the peak starts anew
     before = _status("VmRSS")
-    kept = run(ids)
+    result = run(ids)
     peak = _status("VmHWM") - before
-    del kept
+    del result
     return peak
 
 
@@ -233,9 +233,9 @@ def main() -> None:
             continue
         clock = time.perf_counter if what == "seconds" else time.process_time
         start = clock()
-        kept = run(ids)
+        result = run(ids)
         print(clock() - start, flush=True)
-        del kept
+        del result
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What is chosen on the first screen: from the click to the picture, beside another checkout.
+"""Choices on the first screen: from the click to the picture, beside another checkout.
 
     python -m benchmarks.here --beside FOLDER
 
@@ -123,7 +123,7 @@ def main() -> None:
     print("|---|---|---|---|---|---|---|")
     for name, both in results.items():
         columns = [
-            f"{median(one[column] for one in each):.0f}" for column in range(3) for each in both
+            f"{median(row[column] for row in each):.0f}" for column in range(3) for each in both
         ]
         print(f"| {name} | {' | '.join(columns)} |")
 

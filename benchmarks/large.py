@@ -1,4 +1,4 @@
-"""Whether the largest released model runs here: time and peak memory, with random weights.
+"""Run the largest released model here: time and peak memory, with random weights.
 
     python -m benchmarks.large [medium|large|xl] [folder]
 

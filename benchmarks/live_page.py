@@ -1,4 +1,4 @@
-"""How long a page that runs the model takes, on one core: to open in Chromium, and in its scripts.
+"""The time of a page that runs the model, on one core: to open in Chromium, and in its scripts.
 
 python -m benchmarks.live_page
 """

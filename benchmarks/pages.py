@@ -58,8 +58,8 @@ def main() -> None:
         for page in (*(p.address for p in pages.MENU), "textbook?chapter=heads"):
             rounds = [[first_drawn(here, app, page) for app in apps] for _ in range(given.rounds)]
             mine, theirs = (
-                f"{statistics.median(one):.2f} ({min(one):.2f} to {max(one):.2f})"
-                for one in zip(*rounds, strict=True)
+                f"{statistics.median(times):.2f} ({min(times):.2f} to {max(times):.2f})"
+                for times in zip(*rounds, strict=True)
             )
             ratio = statistics.median(a / b for a, b in rounds)
             print(f"| {page or 'attention'} | {mine} | {theirs} | **{ratio:.2f}** |", flush=True)

@@ -1,4 +1,4 @@
-"""What it takes to patch every piece of a run into another, beside TransformerLens.
+"""The time to patch every piece of a run into another, beside TransformerLens.
 
     python -m benchmarks.patching --clock cpu --threads 1 --rounds 3
 
@@ -51,8 +51,8 @@ def main() -> None:
         print(f"| {_named(what, FOLDER, N_TOKENS)} | {' | '.join(cells)} |", flush=True)
     print("\n| the bundled model | median s (min to max) |\n|---|---|")
     for what, name in SWEEPS.items():
-        with started(f"gpt2viz_{name}", given.threads, Path(sys.executable), BUNDLED) as one:
-            taken = [one.ask(f"{given.clock} {SENTENCE}") for _ in range(given.rounds)]
+        with started(f"gpt2viz_{name}", given.threads, Path(sys.executable), BUNDLED) as process:
+            taken = [process.ask(f"{given.clock} {SENTENCE}") for _ in range(given.rounds)]
         print(f"| {_named(what, BUNDLED, SENTENCE)} | {spread(taken)} |", flush=True)
 
 

@@ -25,7 +25,7 @@ def bertviz_head_view(weights: Any, tokens: list[str]) -> str:
     """One layer's heads as lines between two columns of tokens; no other layer in the page."""
     from bertviz import head_view
 
-    layers = [one[None] for one in weights]
+    layers = [layer[None] for layer in weights]
     page = head_view(layers, tokens, layer=LAYER, include_layers=[LAYER], html_action="return")
     return str(page.data)
 
@@ -34,7 +34,7 @@ def bertviz_head_view_layers(weights: Any, tokens: list[str]) -> str:
     """The same as it comes: one layer drawn, and all layers in the page to choose from."""
     from bertviz import head_view
 
-    layers = [one[None] for one in weights]
+    layers = [layer[None] for layer in weights]
     return str(head_view(layers, tokens, layer=LAYER, html_action="return").data)
 
 
@@ -42,7 +42,7 @@ def bertviz_model_view(weights: Any, tokens: list[str]) -> str:
     """Every head of every layer, small."""
     from bertviz import model_view
 
-    return str(model_view([one[None] for one in weights], tokens, html_action="return").data)
+    return str(model_view([layer[None] for layer in weights], tokens, html_action="return").data)
 
 
 def circuitsvis_heads(weights: Any, tokens: list[str]) -> str:

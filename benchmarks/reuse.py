@@ -1,4 +1,4 @@
-"""What a trace takes that reuses an earlier one, beside a full trace and transformers.
+"""The cost of a trace that reuses an earlier one, beside a full trace and transformers.
 
     python -m benchmarks.reuse [model [tokens]]
 
@@ -106,9 +106,9 @@ def _written(model: gpt2viz.Model, theirs: Any, T: int, rounds: int) -> Iterator
 def _seconds(run: Callable[[], Any]) -> float:
     with torch.inference_mode():
         start = time.process_time()
-        kept = run()
+        result = run()
         seconds = time.process_time() - start
-    del kept
+    del result
     return seconds
 
 
@@ -118,8 +118,8 @@ def _print(rounds: list[dict[str, float]]) -> None:
 
     first = next(iter(rounds[0]))
     for name in rounds[0]:
-        ratios = [one[name] / one[first] for one in rounds]
-        middle = median(one[name] for one in rounds)
+        ratios = [round_[name] / round_[first] for round_ in rounds]
+        middle = median(round_[name] for round_ in rounds)
         print(f"| {name} | {middle:.3f} | {spread(ratios)} |", flush=True)
 
 

@@ -40,7 +40,7 @@ TRACES, SHORT = 200, 16
 
 
 class Steps:
-    """What each step took, round by round."""
+    """The seconds that each step took, round by round."""
 
     def __init__(self) -> None:
         self.seconds: defaultdict[str, list[float]] = defaultdict(list)

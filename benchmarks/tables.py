@@ -49,10 +49,10 @@ def _drawn(
     ratio = median(a.seconds / b.seconds for a, b in zip(times, beside, strict=True))
     work = " + ".join(
         f"{median(result):.2f}"
-        for result in ([one.server for one in times], [one.page for one in times])
+        for result in ([drawn.server for drawn in times], [drawn.page for drawn in times])
     )
-    sent = max(one.megabytes for one in times)
-    taken = spread([one.seconds for one in times])
+    sent = max(drawn.megabytes for drawn in times)
+    taken = spread([drawn.seconds for drawn in times])
     print(f"| {n} | {name} | {taken} | {ratio:.2f} | {work} | {sent:.2f} |", flush=True)
 
 
@@ -69,14 +69,14 @@ def openings(lengths: Sequence[int], rounds: int, chromium: str, roots: Sequence
             for number in range(rounds):
                 text = "x " * (n // 2 - 1) + f"{number} "
                 opened = [browser.opening(a, FOLDER.name, text, chromium) for a in addresses]
-                results.append([one.seconds for one in opened])
+                results.append([drawn.seconds for drawn in opened])
             _beside([f"{n} | {root.name}" for root in roots], results)
 
 
 def _beside(names: Sequence[str], rounds: Sequence[Sequence[float]]) -> None:
     """A row for each name: its seconds in every round, and their ratio to the last one's."""
     for name, times in zip(names, zip(*rounds, strict=True), strict=True):
-        ratios = [one / round_[-1] for one, round_ in zip(times, rounds, strict=True)]
+        ratios = [seconds / round_[-1] for seconds, round_ in zip(times, rounds, strict=True)]
         print(f"| {name} | {spread(times)} | {median(ratios):.2f} |", flush=True)
 
 
@@ -125,8 +125,8 @@ def typing(chromium: str) -> None:
     result = browser.sentences(chromium)
     print("\n| sentences | from Enter to all heads drawn: median s (min to max) | MB sent |")
     print("|---|---|---|")
-    sent = max(one.megabytes for one in result)
-    print(f"| {len(result)} | {spread([one.seconds for one in result])} | {sent:.2f} |")
+    sent = max(drawn.megabytes for drawn in result)
+    print(f"| {len(result)} | {spread([drawn.seconds for drawn in result])} | {sent:.2f} |")
 
 
 def starting(rounds: int, chromium: str, roots: Sequence[Path]) -> None:
@@ -139,7 +139,7 @@ def starting(rounds: int, chromium: str, roots: Sequence[Path]) -> None:
     print("|---|---|---|")
     for n, what in enumerate(("the server answers", "first picture", "last picture")):
         _beside(
-            [f"{root.name}: {what}" for root in roots], [[o[n] for o in one] for one in results]
+            [f"{root.name}: {what}" for root in roots], [[o[n] for o in row] for row in results]
         )
     print(f"| for comparison: `import torch` alone, in a process of its own | {spread(alone)} | |")
 

@@ -86,7 +86,7 @@ def watch(page: Page, *, plots: bool) -> None:
 
 
 def times(page: Page) -> Times:
-    """What was noted so far."""
+    """The times noted so far."""
     result = page.evaluate(
         "[0, window.clicked || 0, window.drawnFirst, window.drawn]"
         ".map(n => (performance.timeOrigin + n) / 1000)"
@@ -104,7 +104,7 @@ def wait_until_quiet(page: Page, drawn: str, limit: float) -> None:
 
 
 class Traffic:
-    """What a page receives, in bytes: files, and the app's messages packed as they travel."""
+    """The bytes that a page receives: files, and the app's messages packed as they travel."""
 
     def __init__(self, page: Page) -> None:
         self.files = self.messages = 0
@@ -116,9 +116,9 @@ class Traffic:
         network.on("Network.webSocketFrameReceived", self._message)
 
     def metrics(self) -> dict[str, float]:
-        """What Chromium counts of the page: seconds of the processor among them."""
+        """Chromium's metrics of the page: seconds of the processor among them."""
         result = self._page.send("Performance.getMetrics")["metrics"]
-        return {one["name"]: float(one["value"]) for one in result}
+        return {metric["name"]: float(metric["value"]) for metric in result}
 
     def _file(self, event: dict[str, Any]) -> None:
         self.files += int(event["encodedDataLength"])

@@ -60,12 +60,12 @@ def hardest(of: np.ndarray) -> np.ndarray:
 
 def opening(text: str = CRANE) -> tuple[int, int]:
     """The head whose hardest looks differ least, on average, from half of a row's weight."""
-    return place(-np.abs(hardest(weights(text)) - 0.5).mean(axis=-1))
+    return best(-np.abs(hardest(weights(text)) - 0.5).mean(axis=-1))
 
 
 def back() -> tuple[int, int]:
     """The head that looks one token back."""
-    return place(np.diagonal(weights(CATS), -1, 2, 3).mean(axis=-1))
+    return best(np.diagonal(weights(CATS), -1, 2, 3).mean(axis=-1))
 
 
 def rests() -> tuple[int, int]:
@@ -73,12 +73,12 @@ def rests() -> tuple[int, int]:
     on_first = weights(CATS)[:, :, 1:, 0].mean(axis=-1)
     for head in copiers():
         on_first[head] = 0
-    return place(on_first)
+    return best(on_first)
 
 
 def itself() -> tuple[int, int]:
     """The head that looks most at the query's own token."""
-    return place(weights(CATS).diagonal(0, 2, 3)[:, :, 1:].mean(axis=-1))
+    return best(weights(CATS).diagonal(0, 2, 3)[:, :, 1:].mean(axis=-1))
 
 
 def copiers() -> list[tuple[int, int]]:
@@ -109,6 +109,6 @@ def copier() -> tuple[int, int]:
     return copiers()[0]
 
 
-def place(scores: np.ndarray) -> tuple[int, int]:
+def best(scores: np.ndarray) -> tuple[int, int]:
     """The head with the highest of all scores (n_layer, nh)."""
     return divmod(int(scores.argmax()), N_HEAD)

@@ -127,8 +127,8 @@ def transformers_model(folder: Path) -> Any:
 def edit_json(path: Path, **changes: Any) -> None:
     """Change fields of a JSON file; None removes one."""
     values = json.loads(path.read_text(encoding="utf-8")) | changes
-    kept = {name: value for name, value in values.items() if value is not None}
-    path.write_text(json.dumps(kept), encoding="utf-8")
+    fields = {name: value for name, value in values.items() if value is not None}
+    path.write_text(json.dumps(fields), encoding="utf-8")
 
 
 def outgrow_the_memory(folder: Path) -> None:
@@ -163,5 +163,5 @@ def with_stages(
 ) -> gpt2viz.Trace:
     """A run that says of some stages what it never computed."""
     every = {**trace.captured, **stages}
-    kept = {place: torch.tensor(array) for place, array in every.items()}
-    return replace(trace, captured=Captured(kept))
+    tensors = {key: torch.tensor(array) for key, array in every.items()}
+    return replace(trace, captured=Captured(tensors))

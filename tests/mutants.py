@@ -132,7 +132,7 @@ def wrong(value: Any) -> Any:
         return off if any(off[key] is not item for key, item in value.items()) else value
     if isinstance(value, (list, tuple)):
         items = list(map(wrong, value))
-        if all(one is other for one, other in zip(items, value, strict=True)):
+        if all(a is b for a, b in zip(items, value, strict=True)):
             return value
         return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
     if hasattr(value, "dtype") and hasattr(value, "shape"):
@@ -259,7 +259,7 @@ def survivors(chosen: Sequence[Mutant]) -> list[Mutant]:
 
 
 def _git(*arguments: str, missing: str | None = None) -> str:
-    """What git prints, or ``missing`` where it has nothing of that name."""
+    """The output of git, or ``missing`` where it has nothing of that name."""
     command = ["git", *arguments]
     made = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=missing is None)
     return made.stdout if made.returncode == 0 or missing is None else missing

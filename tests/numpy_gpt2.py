@@ -17,7 +17,7 @@ from safetensors.numpy import load_file
 
 
 class Tolerance(TypedDict):
-    """How far from the oracle's numbers others may be, as ``assert_allclose`` takes it."""
+    """The tolerance around the oracle's numbers, as ``assert_allclose`` takes it."""
 
     rtol: float
     atol: float
@@ -83,7 +83,7 @@ class Checkpoint(NamedTuple):
         layer: int,
         becomes: Callable[[str, np.ndarray], np.ndarray] = unchanged,
     ) -> np.ndarray:
-        """What the MLP of a layer adds to a stream: (…, C) -> (…, C)."""
+        """The addition of a layer's MLP to a stream: (…, C) -> (…, C)."""
         act, h = ACTIVATIONS[self.config["activation_function"]], f"h.{layer}"
         normed = becomes(f"ln_2.{layer}", self.norm(x, f"{h}.ln_2"))
         wide = becomes(f"mlp_in.{layer}", self.linear(normed, f"{h}.mlp.c_fc"))
@@ -160,8 +160,8 @@ def reference(
     config, w = model
     out: dict[str, Any] = {key: [] for key in PER_LAYER}
     tokens = becomes("token_embedding", w["wte.weight"][ids])
-    places = becomes("position_embedding", w["wpe.weight"][: len(ids)])
-    x = out["embedding"] = becomes("embedding", tokens + places)
+    positions = becomes("position_embedding", w["wpe.weight"][: len(ids)])
+    x = out["embedding"] = becomes("embedding", tokens + positions)
     for layer in range(config["n_layer"]):
         h = f"h.{layer}"
         x = becomes(f"residual_in.{layer}", x)

@@ -75,7 +75,7 @@ class Oracle(ABC):
 
     @abstractmethod
     def divisor(self, layer: int) -> float:
-        """What scores are divided by."""
+        """The divisor of the scores."""
 
     @abstractmethod
     def position_vectors(self, T: int) -> dict[str, np.ndarray]:
@@ -83,7 +83,7 @@ class Oracle(ABC):
 
     @abstractmethod
     def scale(self, stream: np.ndarray) -> np.ndarray:
-        """What the norm of a stream (…, C) divides by: (…, 1)."""
+        """The divisor in the norm of a stream (…, C): (…, 1)."""
 
     @abstractmethod
     def held(self, x: np.ndarray, stream: np.ndarray, layer: int | None) -> np.ndarray:
@@ -91,7 +91,7 @@ class Oracle(ABC):
 
     @abstractmethod
     def bias(self, layer: int | None) -> np.ndarray:
-        """What the norm adds whatever it reads: (C,)."""
+        """The vector that the norm adds whatever it reads: (C,)."""
 
     @abstractmethod
     def merging(self, layer: int) -> tuple[np.ndarray, np.ndarray | None]:
@@ -115,7 +115,7 @@ class Oracle(ABC):
         return x if gain is None else x / self.scale(run) * gain
 
     def finished(self, into: str, layer: int, x: np.ndarray, run: np.ndarray) -> np.ndarray:
-        """What comes between ``read`` and the scores, (rows, T, hs), by the scale of ``run``."""
+        """The steps between ``read`` and the scores, (rows, T, hs), by the scale of ``run``."""
         if into == "v":
             return x
         return self.turned(self.own(into, layer, x, run), range(x.shape[1]))

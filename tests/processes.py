@@ -1,4 +1,4 @@
-"""What a test does in a process of its own: be killed, be stopped, find a disk full."""
+"""Work of a test in a process of its own: be killed, be stopped, find a disk full."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 
 
 def forked(act: Callable[..., object], *arguments: object, log: Path | None = None) -> int | None:
-    """How a copy of this process ends that does no more than this: -9 where it was killed.
+    """The exit code of a copy of this process that does only this: -9 where it was killed.
 
     What it prints is found in ``log``. A fresh process would take seconds to load PyTorch.
     """
@@ -30,7 +30,7 @@ def forked(act: Callable[..., object], *arguments: object, log: Path | None = No
 
 
 def is_there(group: int) -> bool:
-    """Whether a process of a group still runs."""
+    """True while a process of a group still runs."""
     try:
         os.killpg(group, 0)
     except ProcessLookupError:

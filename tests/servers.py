@@ -1,4 +1,4 @@
-"""Where a test's own server can listen, and when it has begun to answer."""
+"""Free ports for a test's own server, and a wait until it answers."""
 
 from __future__ import annotations
 

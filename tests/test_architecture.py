@@ -68,11 +68,11 @@ def imports(code: Iterable[ast.AST]) -> Iterator[str]:
 def loaded(path: Path) -> set[str]:
     """The libraries that are imported when the code runs, and not to name a type alone."""
     for_types = {
-        id(below)
+        id(inner)
         for node in nodes(path)
         if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
         for statement in node.body
-        for below in ast.walk(statement)
+        for inner in ast.walk(statement)
     }
     result = imports(node for node in nodes(path) if id(node) not in for_types)
     return {name.split(".")[0] for name in result}

@@ -1,4 +1,4 @@
-"""What is missing is named with what brings it; what is broken is not taken for missing."""
+"""A missing package is named with what brings it; a broken one is not taken for missing."""
 
 from __future__ import annotations
 

@@ -122,9 +122,9 @@ def test_a_full_disk_is_one_message(
     assert "\n" not in str(refusal.value)
     command = ["heads", "--corpus", str(corpus), "--model", str(tiny_folder), "--tokens", "12"]
     command += ["--workers", "1", "--quiet", "--out"]
-    for place, free in ((tmp_path / "out", 3000), (Path("/dev/null/out"), 10**9)):
+    for path, free in ((tmp_path / "out", 3000), (Path("/dev/null/out"), 10**9)):
         with full_disk(free):
-            result = CliRunner().invoke(main, [*command, str(place)])
+            result = CliRunner().invoke(main, [*command, str(path)])
         assert (result.exit_code, result.stdout) == (1, "")
         assert "can't be written" in result.stderr
         assert result.stderr.count("\n") == 1
@@ -160,8 +160,8 @@ def digest() -> str:
     model, made = gpt2viz.load_model(), sha256()
     for explicit in (True, False):
         trace = gpt2viz.trace(model, "A crane ate fish", explicit=explicit)
-        for place in sorted(trace.captured, key=str):
-            made.update(str(place).encode() + trace.captured[place].tobytes())
+        for key in sorted(trace.captured, key=str):
+            made.update(str(key).encode() + trace.captured[key].tobytes())
         made.update(trace.stage("weights", 2).tobytes() + trace.logits.tobytes())
     return made.hexdigest()
 

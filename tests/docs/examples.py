@@ -17,7 +17,7 @@ import numpy as np
 
 from gpt2viz.app.frame.examples import EXAMPLES, Example
 from gpt2viz.model.checkpoint import BUNDLED
-from tests.bundled import bundled_model, ids_of, place, weights
+from tests.bundled import best, bundled_model, ids_of, weights
 from tests.numpy_gpt2 import reference, softmax
 
 #: Other sentences that were tried, by the example's name: each with the word that asks, and the one
@@ -99,7 +99,7 @@ def row_of(example: Example) -> tuple[tuple[int, int], Row]:
     ends = (n for n in range(query) if example.of and example.of.endswith(tokens[n].strip()))
     key = max(ends, default=None)
     every = measured(example.habit, shown := weights(example.text), tokens, query, key or 0)
-    head = place(every)
+    head = best(every)
     return head, Row(float(every[head]), shown[head][query], tokens, query, key)
 
 
