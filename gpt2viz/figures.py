@@ -125,7 +125,7 @@ def _size(trace: Trace) -> str:
 def _every_head(trace: Trace) -> Thumbnails:
     what = "Attention weights of every head: layers down, heads across"
     layers = (trace.stage("weights", n)[0] for n in range(trace.config.n_layer))
-    return Thumbnails(what, thumbnails(layers), mask_of(trace, 0, 0), trace.labels)
+    return Thumbnails(what, thumbnails(layers), mask_of(trace, trace.widest_layer, 0), trace.labels)
 
 
 def _png_base64(trace: Trace) -> str:

@@ -112,9 +112,9 @@ def pattern_panel(pattern: Pairs, trace: Trace) -> Panel:
         columns=Axis("key", trace.labels),
         name="pattern",
         quantity="wanted weight",
-        masked=mask_of(trace, 0, 0),
-        masked_text=mask_causes(trace, layer=0).text(),
-        masked_name=mask_causes(trace, layer=0).name,
+        masked=mask_of(trace, trace.widest_layer, 0),
+        masked_text=mask_causes(trace, layer=trace.widest_layer).text(),
+        masked_name=mask_causes(trace, layer=trace.widest_layer).name,
     )
     return pool_panel(panel, GRID)
 

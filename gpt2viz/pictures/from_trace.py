@@ -57,9 +57,9 @@ def mask_causes(*runs: Trace, layer: int | None = None) -> Hidden:
     A window counts if a ``layer``, by default any, has it and it is shorter than the text.
     """
     far = any(
-        (run.config.window(n) or len(run.tokens)) < len(run.tokens)
+        window < len(run.tokens)
         for run in runs
-        for n in (range(run.config.n_layer) if layer is None else [layer])
+        for window in (run.windows if layer is None else [run.windows[layer]])
     )
     return Hidden(any(r.causal for r in runs), any(r.forbidden is not None for r in runs), far)
 

@@ -129,6 +129,17 @@ class Trace:
     last_logits: Array | None = None
 
     @property
+    def windows(self) -> tuple[int, ...]:
+        """The keys of this text that a query of each layer sees at most: (n_layer,)."""
+        T, of_layer = len(self.token_ids), map(self.config.window, range(self.config.n_layer))
+        return tuple(min(window or T, T) for window in of_layer)
+
+    @property
+    def widest_layer(self) -> int:
+        """The first layer with the widest window: what it hides, every layer hides."""
+        return self.windows.index(max(self.windows))
+
+    @property
     def key(self) -> RunKey:
         """The identity of this run, by which it is cached."""
         return RunKey(

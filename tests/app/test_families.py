@@ -13,7 +13,7 @@ import streamlit as st
 from numpy.testing import assert_allclose
 
 import gpt2viz
-from gpt2viz import settings
+from gpt2viz import figures, settings
 from gpt2viz.app import run_cache
 from gpt2viz.app.course.contents import CHAPTERS
 from gpt2viz.app.views.models import SECTIONS
@@ -22,7 +22,7 @@ from gpt2viz.pictures.from_trace import one_head, stage_panel, weights_measure, 
 from gpt2viz.run.hooks import network_graph
 from tests.app.cases import each
 from tests.app.chapters import links, matrix
-from tests.app.pages import VIEWS, chart, chips, open_page, page_text, sent
+from tests.app.pages import VIEWS, chart, chips, matrices, open_page, page_text, sent
 from tests.llama_checkpoints import FAMILIES, write_llama
 from tests.numpy_llama import read, reference
 
@@ -224,6 +224,21 @@ def test_a_layer_with_a_window_says_what_that_hides(tmp_path: Path) -> None:
         pattern_panel(np.eye(len(run.tokens), dtype=bool), run),
     )
     assert {panel.masked_name for panel in of_layer_0} == {"masked (a later key)"}
+
+
+def test_no_weight_is_masked_by_another_layers_window(models: Path, tmp_path: Path) -> None:
+    at = open_page("attention", model="window", text="the cat", layer="1")
+    with pytest.raises(AssertionError, match="head_numbers: 0"):  # the browser has one mask for all
+        sent(at, "head_numbers")
+    family = FAMILIES["qwen3, biases, a window in one layer"] | {"num_hidden_layers": 2}
+    family |= {"layer_types": ["sliding_attention", "full_attention"]}
+    folders = models / "window", write_llama(tmp_path, **family)
+    first, other = (gpt2viz.trace(gpt2viz.load_model(folder), "the cat") for folder in folders)
+    for run, hidden in (
+        (first, [head.masked for head in matrices(at, "all_heads")]),
+        (other, [head.masked for head in figures._every_head(other).matrices]),
+    ):
+        assert not np.concatenate(run.all_layers("weights")[:, 0])[np.array(hidden)].any()
 
 
 @each(("text", "layers"), [("abc", 0), ("abcd", 2)])

@@ -41,15 +41,6 @@ _TOP = 5
 
 #: A first column is strong if it has more than this share of the later rows' weight.
 _STRONG = 0.5
-_SINK = (
-    "A row must sum to 1, even where a head finds nothing to do. Many heads then rest "
-    "on the **first token**, which every query can see: an attention "
-    "sink (Xiao et al. 2023). A strong first column seldom means that the first word "
-    "matters. To see "
-    "how the rest is divided, choose *Weights without the first column* above. To see "
-    "whether it is the word or its place, put \\<\\|endoftext\\|\\> first: does the "
-    "strong column stay with your first word, or go to the new first token?"
-)
 
 
 @dataclass(frozen=True)
@@ -106,7 +97,8 @@ def _heads(view: View) -> None:
     with large:
         zoom.note(view, part)
         with st.container(key="head_large"):
-            here = _numbers(every_head, numbers, shown)
+            alike = len({*view.trace.windows}) == 1  # the browser has one mask for all layers
+            here = _numbers(every_head, numbers, shown) if alike else ""
             _draw_large(view, part, numbers, chosen, panels, here)
     with the_map, st.container(key="heads"):
         _explain_squares(view, chosen)
@@ -155,10 +147,11 @@ def _numbers(every_head: EveryHead, numbers: Measure, shown: str) -> str:
 
 
 def _map(view: View, chosen: _Chosen, numbers: Measure, every_head: EveryHead) -> Thumbnails:
-    """Draw every head of the model; a click chooses one."""
-    weights = numbers
-    if chosen.shown != "weights":
-        weights = measures.weights(view.trace, chosen.layer, chosen.whole_words)
+    """Draw every head of the model, masked where all layers are; a click chooses one."""
+    weights, windows, layer = numbers, view.trace.windows, chosen.layer
+    layer = layer if windows[layer] == max(windows) else view.trace.widest_layer
+    if (chosen.shown, chosen.layer) != ("weights", layer):
+        weights = measures.weights(view.trace, layer, chosen.whole_words)
     drawn = Thumbnails(
         f"Attention weights of every head{chosen.between}: layers down, heads across",
         every_head.tiles,
@@ -343,4 +336,4 @@ def _draw_notes(
         )
         if strong:
             with st.popover("Why is the first column so strong?", type="tertiary"):
-                prose.markdown(_SINK)
+                prose.markdown(sentence("attention.sink"))

@@ -81,8 +81,7 @@ def _step(whole: Trace) -> None:
 
 def _window_note(whole: Trace) -> str:
     """Return a note on layers whose window hides a part of this text, all of which is kept here."""
-    n, windows = len(whole.token_ids), map(whole.config.window, range(whole.config.n_layer))
-    shorter = [window for window in windows if window is not None and window < n]
+    shorter = [window for window in whole.windows if window < len(whole.token_ids)]
     if not shorter:
         return ""
     layers, window = pluralize(len(shorter), "layers"), pluralize(shorter[0], "tokens")

@@ -407,11 +407,7 @@ def _several_layers(view: View, choices: DeltaGenerator) -> None:
             compared = difference_in_words("Difference", f"layer {layers[0]}", "the other layer")
             prose.caption(compared, width="content")
     if chosen.head == "rollout":
-        prose.caption(
-            "**Attention rollout**: how much of each token's start (key) has reached each token "
-            "(query) after the layer, if heads counted equally and values, MLPs and norms did "
-            "nothing (Abnar & Zuidema 2020). A rough guide, not a measurement."
-        )
+        prose.caption(sentence("side_by_side.rollout"))
     _layer_pictures(view, part, chosen)
     _draw_every_layer(view, chosen)
     if chosen.whole_words:
