@@ -140,7 +140,7 @@ def test_next_lands_on_the_title_and_each_chapter_fits_a_phone_and_bars_nobody(
     for chapter, width in zip(list(CHAPTERS)[1:], cycle((1440, 400, 400, 400, 400)), strict=False):
         page.set_viewport_size({"width": width, "height": 900})
         page.get_by_role("button", name=f"Next: {CHAPTERS[chapter].title}").click()
-        expect(page.locator(f"#{chapter}")).to_be_attached()
+        page.wait_for_selector(f"#{chapter}", state="attached")  # expect writes the page down first
         settle_for_good(page)
         assert 0 <= top_of(page, chapter) <= 120, chapter
         assert page.evaluate("document.activeElement.id") == chapter  # and the keyboard with it

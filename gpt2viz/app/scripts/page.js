@@ -168,10 +168,14 @@ function watchKeyboard() {
   for (const kind of ["click", "auxclick"]) document.addEventListener(kind, follow, true)
   for (const kind of ["pointerdown", "focusin"]) document.addEventListener(kind, ask, true)
   addEventListener("popstate", back)
-  const observer = new MutationObserver(look)
+  let frame = 0 // once for all that changes before the next one: widths make the browser lay out
+  const observer = new MutationObserver(() => {
+    frame ||= requestAnimationFrame(() => { frame = 0; look() })
+  })
   observer.observe(document.body, { childList: true, subtree: true })
   return () => {
     observer.disconnect()
+    cancelAnimationFrame(frame)
     removeEventListener("resize", look)
     removeEventListener("pointerover", noteTips)
     for (const kind of ["keydown", "pointermove"])
