@@ -77,9 +77,9 @@ def mask_of(trace: Trace, layer: int, head: int) -> Pairs:
     return masked & ~(overflowed & ~trace.hidden_pairs(layer)) if overflowed.any() else masked
 
 
-def who_sees_whom(trace: Trace, labels: Sequence[str], title: str) -> Panel:
-    """1 where the query may see the key, masked where it may not, as layer 0 of the run had it."""
-    masked, causes = mask_of(trace, layer=0, head=0), mask_causes(trace, layer=0)
+def who_sees_whom(trace: Trace, labels: Sequence[str], title: str, layer: int = 0) -> Panel:
+    """1 where the query may see the key, masked where it may not, as a layer of the run had it."""
+    masked, causes = mask_of(trace, layer, head=0), mask_causes(trace, layer=layer)
     return Panel(
         title=title,
         values=(~masked).astype(np.float32),

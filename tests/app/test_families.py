@@ -18,7 +18,7 @@ from gpt2viz.app import run_cache
 from gpt2viz.app.course.contents import CHAPTERS
 from gpt2viz.app.views.models import SECTIONS
 from gpt2viz.pictures.find import pattern_panel
-from gpt2viz.pictures.from_trace import one_head, stage_panel, weights_measure, who_sees_whom
+from gpt2viz.pictures.from_trace import one_head, stage_panel, weights_measure
 from gpt2viz.run.hooks import network_graph
 from tests.app.cases import each
 from tests.app.chapters import links, matrix
@@ -219,11 +219,29 @@ def test_a_layer_with_a_window_says_what_that_hides(tmp_path: Path) -> None:
         record = run.record("masked_scores", layer)
         assert record is not None
         assert record.operation == formula
-    of_layer_0 = (
-        who_sees_whom(run, run.labels, ""),
-        pattern_panel(np.eye(len(run.tokens), dtype=bool), run),
-    )
-    assert {panel.masked_name for panel in of_layer_0} == {"masked (a later key)"}
+    of_layer_0 = pattern_panel(np.eye(len(run.tokens), dtype=bool), run)
+    assert of_layer_0.masked_name == "masked (a later key)"
+
+
+_LATER, _FAR = ("comes after the query", "The mask"), ("is outside", "The layer's window")
+
+
+@each(("key", "causal", "reason"), [(5, "true", _LATER), (0, "true", _FAR), (0, "false", _FAR)])
+def test_a_hidden_cell_says_what_hides_it(key: int, causal: str, reason: tuple[str, str]) -> None:
+    chosen = {"text": "the cat", "layer": "1", "query": "4", "key": f"{key}", "causal": causal}
+    at = open_page("head?see=run", model="window", **chosen)
+    parts = sent(at, "written_sum")["parts"]
+    (arrow,) = (part["text"] for part in parts if "masked" in part.get("text", ""))
+    assert arrow.startswith(f"masked, as this key {reason[0]}")
+    words = page_text(open_page("head?see=why", model="window", **chosen))
+    assert f"{reason[1]} hides this key from this query" in words
+
+
+def test_who_sees_whom_is_told_of_the_layer_that_is_shown() -> None:
+    chosen = {"text": "the cat", "layer": "1", "query": "4"}
+    words = page_text(open_page("side_by_side?differs=mask", model="window", **chosen))
+    assert "Who may see whom in layer 1?" in words
+    assert re.search(r"`4` \S+ sees itself and `2` \S+, `3` \S+ It can't see `0`", words)
 
 
 def test_no_weight_is_masked_by_another_layers_window(models: Path, tmp_path: Path) -> None:

@@ -347,7 +347,7 @@ def _sum(view: View, cell: CellArithmetic, query: int, key: int, strongest: int)
     prose.caption(f"{at_hardest}Click another cell of the scores or weights to work that one out.")
     parts = [
         *_score(view, cell, query, key),
-        *_scale_and_mask(view, cell),
+        *_scale_and_mask(view, cell, later=view.trace.causal and key > query),
         *_softmax(view, cell, key),
         *_output(view, cell, query, key),
         note(labels.sentence("head.recomputed", apart=difference(cell.largest_difference))),
@@ -382,13 +382,14 @@ def _unrotated_parts(view: View, cell: CellArithmetic, query: int, key: int) -> 
     ]
 
 
-def _scale_and_mask(view: View, cell: CellArithmetic) -> list[Part]:
+def _scale_and_mask(view: View, cell: CellArithmetic, later: bool) -> list[Part]:
     hs = len(cell.products)
     layer = round(cell.divisor / math.sqrt(hs))
     divisor = f"√{hs}" + (f" · {layer}" if layer > 1 else "")
     mask = "the mask is off: the score stays"
     if cell.masked:
-        mask = "masked, as this key comes after the query: −∞"
+        why = "comes after the query" if later else "is outside the layer's window"
+        mask = f"masked, as this key {why}: −∞"
     elif view.trace.causal:
         mask = "not masked: this key does not come after the query"
     return [

@@ -47,15 +47,9 @@ from gpt2viz.survey.changes import TextChange
 
 #: Notes on modes.
 _NOTES = {
-    "mask": "The model was trained with the mask **on**, so that no token sees the one that it has "
-    "to predict. Switching it off is an experiment.",
-    "model": "Compare head by head only checkpoints of one training. In models that were trained "
-    "separately, heads with the same number have nothing in common.",
+    "mask": sentence("side_by_side.mask_note"),
+    "model": sentence("side_by_side.model_note"),
 }
-#: A note on the path of two models.
-_DIRECTIONS = (
-    " It means nothing between models that were trained separately: they share no directions."
-)
 #: Title and tip of the map of heads: for sides that differ by more than a head, and for two heads.
 _MAP_TITLE = ("Which heads differ most?", "Which heads are like A?")
 _MAP_CAPTION = (
@@ -112,11 +106,12 @@ def _draw_sides(view: View, what: str, choices: DeltaGenerator) -> None:
     paths = two_runs.paths(_pairs(both, what), (both.a.token, both.b.token))
     _explain(both, what, heads, paths)
     if what == "mask":
-        _mask(both.a.view, parts[0])
+        _mask(both.a.view, parts[0], heads[0][0])
     if what != "head":
         two_runs.draw_rows(both, drawn)
     if paths:
-        two_runs.draw_paths(both, paths, _DIRECTIONS if what == "model" else "")
+        note = " " + sentence("side_by_side.directions") if what == "model" else ""
+        two_runs.draw_paths(both, paths, note)
     if what != "head" and not changed.empty:
         prose.markdown("#### Which next tokens differ most?")
         two_runs.draw_changes(
@@ -327,10 +322,11 @@ def _next_tokens(both: Sides) -> pd.DataFrame:
     return table
 
 
-def _mask(view: View, part: Window) -> None:
-    """Draw the pairs that the mask hides, in the part that is shown."""
-    seen = who_sees_whom(view.trace, view.labels, "Mask on: who may see whom")
-    prose.markdown("#### Who may see whom?")
+def _mask(view: View, part: Window, layer: int) -> None:
+    """Draw the pairs that the mask hides in a layer, in the part that is shown."""
+    seen = who_sees_whom(view.trace, view.labels, "Mask on: who may see whom", layer)
+    there = f" in layer {layer}" if len({*view.trace.windows}) > 1 else ""
+    prose.markdown(f"#### Who may see whom{there}?")
     words, picture = st.columns([2, 1], gap="large", vertical_alignment="center")
     prose.markdown(_mask_in_words(seen, view.query if view.query is not None else 0), slot=words)
     shown = part.fit(seen)
@@ -344,7 +340,7 @@ def _mask(view: View, part: Window) -> None:
                 numbers=0,
             ),
             key="seen",
-            made_by=(who_sees_whom, Line(view.trace, "masked_scores", 0)),
+            made_by=(who_sees_whom, Line(view.trace, "masked_scores", layer)),
             choose=choose_query(shown.rows),
             drag=part.drag(shown),
         )

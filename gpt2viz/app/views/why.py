@@ -116,7 +116,10 @@ def _open_strand(drawn: Panel, case: Reason, path: tuple[Step, ...]) -> Callable
 
 def _name_hider(view: View, step: Step) -> str:
     """Name what hides a cell's key from its query."""
-    return "The mask" if view.trace.causal and step.key > step.query else "An edit"
+    if view.trace.causal and step.key > step.query:
+        return "The mask"
+    edited = view.trace.forbidden is not None and view.trace.forbidden[step.query, step.key]
+    return "An edit" if edited else "The layer's window"
 
 
 def _path(view: View, chosen: Step, raw: str) -> tuple[Step, ...]:
