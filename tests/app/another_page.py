@@ -80,7 +80,7 @@ def added(folder: Path) -> None:
 
 
 def visit() -> dict[str, object]:
-    """What a visitor of the copy, in which this runs, finds of both."""
+    """Visit the copy, in which this runs, and return what it shows of both."""
     import pytest
 
     from gpt2viz.app import server

@@ -34,7 +34,7 @@ def each(
                     values = case if several else (case,)
                     test(**dict(zip(given, values, strict=True)), **shared | own)
 
-        requests = [one for name, one in parameters.items() if name not in (*given, "subtests")]
+        requests = [p for name, p in parameters.items() if name not in (*given, "subtests")]
         fixture = inspect.Parameter("subtests", inspect.Parameter.POSITIONAL_OR_KEYWORD)
         tried.__signature__ = inspect.Signature([fixture, *requests])  # type: ignore[attr-defined]
         return tried

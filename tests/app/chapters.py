@@ -93,9 +93,9 @@ def matrix(at: AppTest, key: str) -> np.ndarray:
 
 
 def links(at: AppTest, page: str) -> list[dict[str, str]]:
-    """What the links to a page ask for."""
-    results = [one.proto for one in at.get("page_link") if one.proto.page == page]
-    return [dict(parse_qsl(one.query_string)) for one in results]
+    """The parameters in the links to a page."""
+    results = [link.proto for link in at.get("page_link") if link.proto.page == page]
+    return [dict(parse_qsl(link.query_string)) for link in results]
 
 
 def formulas(at: AppTest, begins: str = "") -> list[str]:
@@ -112,7 +112,7 @@ def formula(at: AppTest, begins: str) -> str:
 
 def numbers(text: str) -> np.ndarray:
     """The numbers of a formula."""
-    return np.array([one.replace("\\infty", "inf") for one in _NUMBER.findall(text)], float)
+    return np.array([number.replace("\\infty", "inf") for number in _NUMBER.findall(text)], float)
 
 
 def follows(written: str, expected: object) -> None:

@@ -1,4 +1,4 @@
-"""What holds in every test of the pages."""
+"""Fixtures for every test of the pages."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def _pages_are_on_a_server_of_our_own(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def runs(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """How many tokens each run reads that is made from here on."""
+    """The number of tokens that each run reads, of those made from here on."""
     made: list[int] = []
     trace = gpt2viz.trace
     monkeypatch.setattr(

@@ -94,7 +94,7 @@ def button_groups(at: AppTest) -> Any:
 
 def button(at: AppTest, label: str) -> Any:
     """The only button that says this."""
-    (result,) = (one for one in at.button if one.label == label)
+    (result,) = (b for b in at.button if b.label == label)
     return result
 
 
@@ -108,7 +108,7 @@ def finish(at: AppTest, offer: str) -> None:
     """Press the button with an offer, and wait for the end of the work that it begins."""
     button(at, offer).click().run()
     for _ in range(200):
-        if not any(one.label == "Cancel" for one in at.button):
+        if not any(b.label == "Cancel" for b in at.button):
             return
         time.sleep(0.1)
         at.run()
@@ -116,13 +116,13 @@ def finish(at: AppTest, offer: str) -> None:
 
 
 def chips(at: AppTest) -> dict[str, Any]:
-    """What the strip of tokens is drawn from. The chosen one is set in the address: AppTest can't
+    """The data of the strip of tokens. The chosen one is set in the address: AppTest can't
     press a component."""
     return sent(at, "token_chips")
 
 
 def plain(markdown: str) -> str:
-    """What a Markdown text says without its links to the glossary and its character references."""
+    """A Markdown text without its links to the glossary and its character references."""
     markdown = html.unescape(markdown)
     return re.sub(r'\[([^\[\]]+)\]\(glossary\?term=\S+ "[^"]*"\)', r"\1", markdown)
 
@@ -148,7 +148,7 @@ def chart(at: AppTest, key: str) -> Any:
 
 
 def charts(at: AppTest) -> dict[str, Any]:
-    """What each chart of bars, curves or points is drawn from, by its component's name."""
+    """The data of each chart of bars, curves or points, by its component's name."""
     parts = [part.proto for part in at.get("bidi_component")]
     return {part.id: json.loads(part.json) for part in parts if script_of(part) == "chart"}
 
@@ -161,7 +161,7 @@ def component(at: AppTest, key: str) -> Any:
 
 
 def canvas(at: AppTest, key: str) -> bytes:
-    """What a canvas draws matrices from."""
+    """The message from which a canvas draws matrices."""
     message: bytes = component(at, key).bytes
     return message
 
@@ -178,7 +178,7 @@ def pictures(at: AppTest) -> dict[str, str]:
 
 
 def _names(id: str) -> Iterator[str]:
-    """What the pictures of a canvas are called: its key, then that with a number."""
+    """The names of a canvas's pictures: its key, then that with a number."""
     yield id
     yield from (f"{id}_{n}" for n in count(1))
 
@@ -187,11 +187,11 @@ def _alts(header: Mapping[str, Any]) -> list[str]:
     """The text alternative of what a canvas shows: its matrices, or each of its lines' pictures."""
     either = header.get("either", {"picture": "matrix"})
     lined = either["picture"] == "lines"
-    return [one["alt"] for one in either["lined"]] if lined else [header["alt"]]
+    return [picture["alt"] for picture in either["lined"]] if lined else [header["alt"]]
 
 
 def sent(at: AppTest, key: str) -> dict[str, Any]:
-    """What a component is sent that needs no numbers beside it."""
+    """The data of a component that needs no numbers beside it."""
     data: dict[str, Any] = json.loads(component(at, key).json)
     return data
 
@@ -203,21 +203,21 @@ def script_of(component: Any) -> str:
 
 
 def header_of(message: bytes) -> dict[str, Any]:
-    """What a message says beside its numbers."""
+    """A message's header: all but its numbers."""
     (length,) = struct.unpack_from("<I", message)
     header: dict[str, Any] = json.loads(message[4 : 4 + length])
     return header
 
 
 def of_head(at: AppTest) -> str:
-    """What is said of the chosen head below the large picture, as Markdown."""
+    """The sentences on the chosen head below the large picture, as Markdown."""
     head = header_of(canvas(at, "one_head"))["head"]
     name = f"{head['layer']}.{head['head']}"
     return f"**Head {name}**: {head['descriptions'][name]} {head['reason']}"
 
 
 def unpacked(message: bytes) -> tuple[dict[str, Any], list[np.ndarray], list[np.ndarray]]:
-    """What a canvas gets: the header, and the numbers and masked cells of each panel."""
+    """The parts of a canvas's message: its header, each panel's numbers and its masked cells."""
     (length,) = struct.unpack_from("<I", message)
     header = header_of(message)
     if "panels" not in header:
@@ -230,7 +230,7 @@ def unpacked(message: bytes) -> tuple[dict[str, Any], list[np.ndarray], list[np.
     masked = np.unpackbits(bits, count=values.size, bitorder="little")
     cut = [np.split(flat, ends[:-1]) for flat in (values, masked)]
     first, second = (
-        [one.reshape(shape) for one, shape in zip(part, shapes, strict=True)] for part in cut
+        [flat.reshape(shape) for flat, shape in zip(part, shapes, strict=True)] for part in cut
     )
     return header, first, second
 
@@ -255,7 +255,7 @@ def _of_map(
     header |= {"panels": [panel | {"name": name} for name in names], "grids": [grid]}
     header |= {"frames": [], "scale": header["shades"], "bar": ""}
     first, second = (
-        list(one.reshape(-1, side, side)) for one in (values, (cells == most + 1).astype(np.uint8))
+        list(x.reshape(-1, side, side)) for x in (values, (cells == most + 1).astype(np.uint8))
     )
     return header, first, second
 
@@ -280,7 +280,7 @@ class Matrix(NamedTuple):
         return f"{title}, {text}" if of_layers else str(self.panel["name"])
 
     def texts(self, kind: str) -> np.ndarray:
-        """What is written in its cells ("words"), or what the pointer shows of them ("hover")."""
+        """The texts in its cells ("words"), or those that the pointer shows of them ("hover")."""
         return np.reshape(self.panel[kind], self.values.shape)
 
 
@@ -309,7 +309,7 @@ def masks(at: AppTest, key: str) -> list[np.ndarray]:
 
 
 def titles(at: AppTest, key: str) -> list[str]:
-    """What is written over a picture's matrices, and in place of those that have no number."""
+    """The titles over a picture's matrices, and the texts in place of those without a number."""
     texts = [(m.panel["title"], m.panel["empty"]) for m in matrices(at, key)]
     return [text for pair in texts for text in pair if text]
 
@@ -321,11 +321,11 @@ def frames(at: AppTest, key: str) -> list[list[int]]:
 
 def hold_lines(drawn: Mapping[str, Any], picture: Lines) -> None:
     """The lines that the browser makes are those of the picture that the server would draw."""
-    assert [one["name"] for one in drawn["sources"]] == [one.name for one in picture.sources]
-    for one, expected in zip(drawn["sources"], picture.sources, strict=True):
-        assert_array_equal(one["q"], expected.queries)
-        assert_array_equal(one["k"], expected.keys)
-        assert_array_equal(np.float32(one["v"]), expected.weights)
+    assert [s["name"] for s in drawn["sources"]] == [s.name for s in picture.sources]
+    for source, expected in zip(drawn["sources"], picture.sources, strict=True):
+        assert_array_equal(source["q"], expected.queries)
+        assert_array_equal(source["k"], expected.keys)
+        assert_array_equal(np.float32(source["v"]), expected.weights)
     ends = [drawn[name] for name in ("threshold", "atRest", "peak", "lost")]
     assert_allclose(
         ends, [picture.threshold, picture.at_rest, picture.peak, picture.lost], rtol=1e-6, atol=1e-6

@@ -52,7 +52,7 @@ sys.addaudithook(_listen)  # stays for good, hence the switch
 
 @pytest.fixture
 def touched() -> Iterator[list[str]]:
-    """What reached for a file, a process, the network or a module named in the address."""
+    """Each reach for a file, a process, the network or a module named in the address."""
     global _listening
     _events.clear()
     _listening = True
@@ -212,7 +212,7 @@ def test_every_chapter_takes_any_text(
     text = "<b>$x$ [l](u) :smile:</b> 👩‍🚀 naïve "
     short = [value for value in ODD if len(value) < 100]  # all are in the address at once
     frame = {"text": text + "the bank " * 24 + text, "causal": "false"}
-    of_chapters = {one.name for one in parameters.PARAMETERS if one.on == (pages.TEXTBOOK,)}
+    of_chapters = {p.name for p in parameters.PARAMETERS if p.on == (pages.TEXTBOOK,)}
     for chapter, message in contents.CHAPTERS.items():
         odd = {name: rng.choice(short) for name in sorted(of_chapters)}
         fill(at, odd | frame | {"chapter": chapter})

@@ -252,19 +252,19 @@ def test_what_is_said_of_the_large_head_is_what_it_shows() -> None:
         at = open_page("attention", text=PIECES, layer="2", head="6", **here)
         header, (numbers,), (masked,) = unpacked(canvas(at, "one_head"))
         rows = header["grids"][header["panels"][0]["grid"]]["rows"]
-        places, names = zip(*(row.split(" ", 1) for row in rows), strict=True)
+        positions, names = zip(*(row.split(" ", 1) for row in rows), strict=True)
         text = header["head"]["descriptions"]["2.6"]
         says = re.sub(r" \(with the mask on: .*?\)(?=[:.])", "", text)
-        name, place = re.match(r"(\S+)(?: \((\d+)\))?", says).groups()  # type: ignore[union-attr]
-        row = names.index(name) if place is None else places.index(place)
+        name, pos = re.match(r"(\S+)(?: \((\d+)\))?", says).groups()  # type: ignore[union-attr]
+        row = names.index(name) if pos is None else positions.index(pos)
         messages = [
-            (name, place or places[names.index(name)], pytest.approx(float(number), abs=0.0051))
-            for name, place, number in QUOTED.findall(says)
+            (name, pos or positions[names.index(name)], pytest.approx(float(number), abs=0.0051))
+            for name, pos, number in QUOTED.findall(says)
         ]
         largest = np.argsort(-numbers[row], kind="stable")[: len(messages)]
-        if messages != [(names[n], places[n], numbers[row][n]) for n in largest] or not messages:
+        if messages != [(names[n], positions[n], numbers[row][n]) for n in largest] or not messages:
             wrong.append(f"{here}: {says}")
-        if query and row != max(i for i, place in enumerate(places) if int(place) <= int(query)):
+        if query and row != max(i for i, pos in enumerate(positions) if int(pos) <= int(query)):
             wrong.append(f"{here}: of row {row}: {says}")
         sums = np.where(masked, 0, numbers).sum(axis=1)
         if "Every row sums to 1" in words(at) and abs(sums - 1).max() > 1e-3:
@@ -279,7 +279,7 @@ def test_a_strong_first_column_is_asked_about_where_one_is() -> None:
         later = weights(text, causal)[:, :, 1:, 0]
         strong = later.size > 0 and later.mean(axis=-1).max() > 0.5
         at = open_page("attention", text=text, causal=str(causal).lower())
-        requested = any("first column" in one.proto.popover.label for one in at.get("popover"))
+        requested = any("first column" in p.proto.popover.label for p in at.get("popover"))
         if requested != strong:
             wrong.append(f"{text}, mask {causal}: asked {requested}")
     assert not wrong, "\n".join(wrong)
@@ -357,8 +357,8 @@ CHOICES: dict[str, tuple[dict[str, str], list[dict[str, str | None]]]] = {
 
 
 def in_browser(drawn: AppTest, choices: list[dict[str, str | None]], folder: Path) -> Any:
-    """What the scripts make of what the server has sent."""
-    there = [one for one in drawn.get("bidi_component") if one.proto.id.endswith("-head_numbers")]
+    """The pictures that the scripts make of what the server has sent."""
+    there = [c for c in drawn.get("bidi_component") if c.proto.id.endswith("-head_numbers")]
     sent = {"head": canvas(drawn, "one_head"), "numbers": there[0].proto.bytes if there else b""}
     texts = {name: b64encode(message).decode() for name, message in sent.items()}
     (folder / "sent").write_text(json.dumps(texts | {"choices": choices}), encoding="utf-8")
@@ -374,7 +374,7 @@ def anew(drawn: dict[str, str], choice: dict[str, str | None]) -> AppTest:
 
 
 def flat(matrices: list[np.ndarray]) -> np.ndarray:
-    return np.concatenate([one.ravel() for one in matrices])
+    return np.concatenate([matrix.ravel() for matrix in matrices])
 
 
 @each("name", CHOICES)
@@ -384,10 +384,10 @@ def test_the_browser_draws_what_the_server_would(name: str, tmp_path: Path) -> N
     for choice, here in zip(choices, result, strict=True):
         at = anew(drawn, choice)
         header, values, masked = unpacked(canvas(at, "one_head"))
-        panels = [{**header["grids"][one["grid"]], **one} for one in header["panels"]]
-        kept = panels[0].keys() - {"grid", "low", "high"}
-        assert [{key: one[key] for key in kept} for one in here["panels"]] == [
-            {key: one[key] for key in kept} for one in panels
+        panels = [{**header["grids"][panel["grid"]], **panel} for panel in header["panels"]]
+        keys = panels[0].keys() - {"grid", "low", "high"}
+        assert [{key: panel[key] for key in keys} for panel in here["panels"]] == [
+            {key: panel[key] for key in keys} for panel in panels
         ], choice
         assert_array_equal(here["bits"], flat(values).astype("<f4").view(np.uint32))
         assert_array_equal(here["masked"], flat(masked))
@@ -408,11 +408,11 @@ def test_the_browser_draws_what_the_server_would(name: str, tmp_path: Path) -> N
 def check_lines(at: AppTest, lines: dict[str, Any], query: str | None) -> None:
     """The browser's lines are those that the server has made."""
     shown = at.session_state["_shown"].pictures
-    (picture,) = (one for one in shown.values() if isinstance(one, Lines))
+    (picture,) = (p for p in shown.values() if isinstance(p, Lines))
     assert f"{lines['alt']}, as lines" == picture.what
     hold_lines(lines, picture)
-    place = None if query is None else picture.rows.row_at(int(query))
-    assert lines["chosen"] == (-1 if place is None else place)
+    row = None if query is None else picture.rows.row_at(int(query))
+    assert lines["chosen"] == (-1 if row is None else row)
 
 
 @each("text", [CATS, "A", "A a", WORDS, LONG])

@@ -1,4 +1,4 @@
-"""What a person does on the pages, and what they are told where something can't be shown."""
+"""A person's acts on the pages, and the messages where something can't be shown."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_any_text_is_a_picture_on_every_page(page: str) -> None:
             assert (chips(at)["labels"][0] == "<|endoftext|>") == first
             assert ("was **put first**" in captions) == first
         texts = [block.value for block in (*at.markdown, *at.caption, *at.info, *at.warning)]
-        assert not [one for one in texts if re.search(r"·\[\w+\]\(glossary", one)], "no terms"
+        assert not [text for text in texts if re.search(r"·\[\w+\]\(glossary", text)], "no terms"
         if text == "x":
             protos = (str(getattr(part, "proto", "")) for part in at.main)
             assert not [m for proto in protos for m in ONE_OF_MANY.findall(proto)]
@@ -138,7 +138,7 @@ def test_every_page_is_visited_in_one_session_and_is_what_it_is_called() -> None
 def test_the_shapes_that_are_shown_can_be_taken_along(monkeypatch: pytest.MonkeyPatch) -> None:
     pressed: dict[str, Any] = {}
 
-    def button(_place: Any, label: str, data: bytes, **options: Any) -> bool:
+    def button(_self: Any, label: str, data: bytes, **options: Any) -> bool:
         pressed[label] = data, options["file_name"]
         return False
 
@@ -185,10 +185,10 @@ def messages(at: AppTest) -> list[str]:
 def half_drawn(at: AppTest) -> list[str]:
     """Headings, pictures, tables and controls that stand round the message."""
     controls = [*button_groups(at), *at.selectbox, *at.toggle, *at.text_input, *at.radio]
-    results = [one.label for one in controls if one.label not in FRAME]
+    results = [control.label for control in controls if control.label not in FRAME]
     results += [block.value for block in at.markdown if block.value.startswith("#")]
     results += pictures(at)
-    return results + ["table"] * len(at.dataframe) + [one.label for one in at.metric]
+    return results + ["table"] * len(at.dataframe) + [metric.label for metric in at.metric]
 
 
 @each("page", [page for page in PAGES if page != "models"])
@@ -229,7 +229,7 @@ def test_heads_without_a_number_are_not_ranked(parameters: dict[str, str], expec
     (message,) = messages(at)
     assert expected in message
     assert not at.dataframe
-    assert not {"Only layers", "Picture"} & {one.label for one in button_groups(at)}
+    assert not {"Only layers", "Picture"} & {group.label for group in button_groups(at)}
 
 
 def test_one_token_has_no_surprise_and_no_empty_picture_of_it() -> None:

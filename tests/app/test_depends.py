@@ -1,4 +1,4 @@
-"""What the answer depends on, as the page shows it: against the library and NumPy."""
+"""The pieces that the answer depends on, as the page shows them: against the library and NumPy."""
 
 from __future__ import annotations
 
@@ -106,9 +106,9 @@ def test_a_cell_is_what_numpy_gives_with_that_piece_put_in() -> None:
         reference(BUNDLED, ids_of(CORRUPTED), causal=True, becomes=becomes)
         for becomes in (unchanged, put)
     )
-    one, other, patched = (run["logits"][-1] for run in (clean, corrupted, changed))
-    right, wrong = one.argmax(), other.argmax()
-    numbers = [row[right] - row[wrong] for row in (other, patched, one)]
+    first, second, patched = (run["logits"][-1] for run in (clean, corrupted, changed))
+    right, wrong = first.argmax(), second.argmax()
+    numbers = [row[right] - row[wrong] for row in (second, patched, first)]
     share = (numbers[1] - numbers[0]) / (numbers[2] - numbers[0])
     assert 0.5 < share < 0.99
 
@@ -122,7 +122,7 @@ def test_a_cell_is_what_numpy_gives_with_that_piece_put_in() -> None:
     before, now, source = (f"{number:.2f}".replace("-", "−") for number in numbers)
     assert f"goes from {before} to {now}. In the first run it is {source}." in measured(at)
     bars = chart(at, "patched")["data"]
-    probabilities = [softmax(row) for row in (one, other, patched)]
+    probabilities = [softmax(row) for row in (first, second, patched)]
     best = np.argsort(-np.max(probabilities, axis=0))[:4]
     shown = list(dict.fromkeys([right, wrong, *best]))[:4]
     assert_allclose(
@@ -165,8 +165,8 @@ def test_a_patch_is_told_with_its_share(patch: str, expected: str) -> None:
     at = open_depends(
         patch=f"patch:{patch}", direction="noise", piece=stage if stage in OF_HEADS else "q"
     )
-    place = tuple(map(int, patch.partition(":")[2].replace(".", ":").split(":")))
-    share = 100 * (1 - sweep(stage, direction="noise").restored[place])
+    cell = tuple(map(int, patch.partition(":")[2].replace(".", ":").split(":")))
+    share = 100 * (1 - sweep(stage, direction="noise").restored[cell])
     text = page_text(at)
     assert f"Copying {expected} from the second run into the first" in text
     way = "moves the answer" if share < 0 else "removes"
@@ -193,12 +193,12 @@ def test_in_an_example_a_word_is_copied(pair: two_texts.Pair) -> None:
     texts = pair.clean, pair.corrupted
     ids = [model.tokenizer.encode(text) for text in texts]
     assert len(ids[0]) == len(ids[1])
-    (place,) = np.flatnonzero(np.array(ids[0]) != ids[1])
-    result = gpt2viz.patch_sweep(model, *texts, answer=(ids[0][place], ids[1][place]))
+    (position,) = np.flatnonzero(np.array(ids[0]) != ids[1])
+    result = gpt2viz.patch_sweep(model, *texts, answer=(ids[0][position], ids[1][position]))
     assert result.clean > 0 > result.corrupted
     assert result.restored[0, -1] == pytest.approx(0, abs=0.01)
     assert result.restored[-1, -1] > 0.7
-    assert result.restored[1, place] > 0.8
+    assert result.restored[1, position] > 0.8
     at = open_page("what_if?what_if=depends")
     at.session_state["pairs"] = True
     at.run()
@@ -231,7 +231,7 @@ def test_without_a_second_sentence_one_token_is_changed() -> None:
     assert "text2" not in at.query_params
     a, b = ("A crane ate fish", at.session_state["text2"])
     encode = bundled_model().tokenizer.encode
-    assert sum(one != other for one, other in zip(encode(a), encode(b), strict=True)) == 1
+    assert sum(x != y for x, y in zip(encode(a), encode(b), strict=True)) == 1
 
 
 @each(
@@ -328,10 +328,10 @@ def test_the_paths_into_a_head_are_those_of_the_library(direction: Any) -> None:
     maps = heatmaps(at, "head_paths")
     for way, values in zip("qkv", shares, strict=True):
         assert_allclose(maps[way], values, **TOLERANCE)
-    place, _, head = (int(n) for n in np.unravel_index(np.abs(shares).argmax(), shares.shape))
-    assert shares[place, 0, head] == shares.max() > 0.01
+    part, _, head = (int(n) for n in np.unravel_index(np.abs(shares).argmax(), shares.shape))
+    assert shares[part, 0, head] == shares.max() > 0.01
     does, run = ("recovers", "first") if direction == "denoise" else ("removes", "second")
-    name = ("queries", "keys", "values")[place]
+    name = ("queries", "keys", "values")[part]
     message = f"from the {run} run into only the **{name}** of head **{into}** **{does}"
     message = (
         f"Copying head **0.{head}**'s output {message} {100 * shares.max():.0f} % of the answer**."

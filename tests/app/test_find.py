@@ -278,7 +278,7 @@ def test_all_heads_by_likeness(stages: Any) -> None:
     assert sorted(names) == [
         f"{layer}.{head}" for layer in range(N_LAYER) for head in range(N_HEAD)
     ]
-    layers, heads = ([int(name[place]) for name in names] for place in (0, 2))
+    layers, heads = ([int(name[i]) for name in names] for i in (0, 2))
     for row, layer, head in zip(shown, layers, heads, strict=True):
         expected = cosines(stages, stages["weights"][layer][head])
         assert_allclose(row, expected[layers, heads], atol=1e-3)
@@ -340,7 +340,7 @@ def test_a_score_that_a_survey_was_made_without(
     assert len(maps) == 3 * len(SCORES) + len(WEIGHT_SCORES)
     of_texts = maps[2 * len(SCORES) : 3 * len(SCORES)]
     absent = [name == "entropy" for name in SCORES]
-    assert [np.isnan(one).all() for one in of_texts] == absent
+    assert [np.isnan(matrix).all() for matrix in of_texts] == absent
     notes = titles(at, "atlas_maps")
     assert notes.count("not in this\nsurvey") == 1
     assert ["lacks “entropy”" in info.value for info in at.info] == [True]
@@ -348,7 +348,7 @@ def test_a_score_that_a_survey_was_made_without(
 
 
 def test_the_bundled_survey_is_of_the_bundled_model() -> None:
-    """Where this fails, the weights are new: make survey CORPUS=…"""
+    """If this fails, the weights are new: make survey CORPUS=…"""
     at = open_page("find", text="A crane", on="texts", habit="induction")
     assert not at.warning
     text = " ".join(caption.value for caption in at.caption)

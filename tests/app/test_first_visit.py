@@ -45,7 +45,7 @@ def ways(at: AppTest) -> set[str]:
 @each("n", range(1, len(STEPS) + 1))
 def test_a_step_of_the_tour_is_a_state_of_the_app(n: int) -> None:
     step = STEPS[n - 1]
-    expected = {one.name: str(value) for one, value in step.parameters.items()}
+    expected = {parameter.name: str(value) for parameter, value in step.parameters.items()}
     at = open_page(step.page.name, tour=str(n), text=TEXT, **expected)
     assert step.see in bar(at)
     assert not at.warning
@@ -243,7 +243,7 @@ def test_words_of_the_sentence_are_no_terms() -> None:
             assert "".join(part.content for part in paragraph.children or ()) == text
 
 
-SAID = re.compile(
+LINE = re.compile(
     r"Look at \*\*head (?P<layer>\d+)\.(?P<head>\d+)\*\* from (?P<asks>\S+) \((?P<at>\d+)\): "
     r"it (?P<shows>.+?)\."
 )
@@ -259,7 +259,7 @@ def choose(example: Example, **chosen: str) -> AppTest:
 
 
 def line(at: AppTest) -> re.Match[str] | None:
-    text = (SAID.search(plain(block.value)) for block in at.caption)
+    text = (LINE.search(plain(block.value)) for block in at.caption)
     return next(filter(None, text), None)
 
 
@@ -267,7 +267,7 @@ def line(at: AppTest) -> re.Match[str] | None:
 def test_an_example_is_offered_where_its_promise_is_kept_and_its_line_holds(
     example: Example,
 ) -> None:
-    """Where an example of before isn't: python -m tests.docs.examples"""
+    """If an example of before isn't offered: python -m tests.docs.examples"""
     holds = keeps(example)
     assert is_offered(example, BUNDLED.name) == holds
     assert holds or example.answer

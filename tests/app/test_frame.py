@@ -33,7 +33,7 @@ VIEWS += [("attention", {"picture": "lines"}), ("attention", {"layer": "1", "hea
 
 
 def open_save(page: str, **view: str) -> AppTest:
-    """What Save opens into once the page's script has run to the end."""
+    """Open Save on a page whose script has run to the end."""
     return beside(open_page(page, text="the cat saw the cat", **view), _save, "_shown")
 
 
@@ -85,7 +85,7 @@ NAMES = "When Mary and John went to the garden, John gave the flower to Mary. " 
 
 
 def share(page: str, dark: bool = False, **view: str) -> AppTest:
-    """What Share opens into once the page's script has run to the end.
+    """Open Share on a page whose script has run to the end.
 
     What was chosen by the page's own widgets is gone: another that is being opened drops it.
     """
@@ -113,7 +113,7 @@ def on_card(root: ElementTree.Element) -> str:
 
 
 def marked(root: ElementTree.Element) -> list[str | None]:
-    return [one.text for one in root.iter(f"{SVG}tspan")]
+    return [span.text for span in root.iter(f"{SVG}tspan")]
 
 
 def hold_weights(root: ElementTree.Element, rows: np.ndarray) -> None:
@@ -140,7 +140,7 @@ def test_the_card_tells_the_chosen_head_of_this_run(page: str) -> None:
 
 def hold_colors(root: ElementTree.Element, colors: Palette, ground: str) -> None:
     assert next(root.iter(f"{SVG}rect")).get("fill") == ground
-    assert {one.get("fill") for one in root.iter(f"{SVG}text")} >= {colors.ink}
+    assert {text.get("fill") for text in root.iter(f"{SVG}text")} >= {colors.ink}
 
 
 def test_the_card_has_the_pages_colours_and_says_that_the_mask_is_off() -> None:
@@ -167,7 +167,7 @@ def test_a_text_of_any_length_fits_and_keeps_the_chosen_token(text: str, query: 
     at = share("attention", text=text, layer="1", head="0", query=query or "")
     root = card(at)
     words = list(root.iter(f"{SVG}text"))[:-2]  # without the source
-    assert max(float(one.attrib["y"]) for one in words) < 900 - 50 - 32 - 20
+    assert max(float(word.attrib["y"]) for word in words) < 900 - 50 - 32 - 20
     assert len(marked(root)) == (query is not None)
     if query is not None:
         ids = ids_of(text)
@@ -219,7 +219,7 @@ def beside(at: AppTest, script: object, *names: str) -> AppTest:
 
 
 def saved(at: AppTest) -> dict[str, str]:
-    """What a session's file holds of a page."""
+    """The content of a session's file for a page."""
     results: dict[str, str] = beside(at, _everything).session_state["saved"]
     return results
 
@@ -278,7 +278,7 @@ def test_a_long_list_comes_back_as_a_list() -> None:
 
 
 def test_a_session_says_all() -> None:
-    """What it doesn't hold is as at first, whatever was chosen before."""
+    """All that it doesn't hold is as at first, whatever was chosen before."""
     first = open_page("side_by_side?differs=text", text="A crane ate fish")
     at = open_page("side_by_side?differs=text", text="Dog bites man")
     at.text_input(key="text2").set_value(LONG).run()

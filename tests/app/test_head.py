@@ -60,8 +60,8 @@ def test_the_copier_of_the_bundled_model() -> None:
     every = np.array(
         [[head_circuit(model, n, h).copying_score for h in range(N_HEAD)] for n in range(N_LAYER)]
     )
-    place = 1 + int((every > every[layer, head]).sum())
-    assert f"Copying score {every[layer, head]:+.2f}: number {place} of {HEADS} heads." in texts
+    rank = 1 + int((every > every[layer, head]).sum())
+    assert f"Copying score {every[layer, head]:+.2f}: number {rank} of {HEADS} heads." in texts
     tokens, partners = (table.value for table in at.dataframe)
     token = run.token_ids[1]
     for column, (of, value) in zip(

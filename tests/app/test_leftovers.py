@@ -78,7 +78,7 @@ def test_garbage_is_collected_once_all_is_quiet_and_on_a_busy_server_in_the_end(
 def test_one_thread_looks_for_it_however_often_the_code_is_loaded() -> None:
     for _ in range(2):
         importlib.reload(garbage).begin()
-    assert [one.name for one in threading.enumerate()].count("garbage") == 1
+    assert [thread.name for thread in threading.enumerate()].count("garbage") == 1
 
 
 def test_streamlit_collects_no_garbage_after_each_rerun() -> None:
@@ -86,17 +86,17 @@ def test_streamlit_collects_no_garbage_after_each_rerun() -> None:
 
 
 def widgets(visitor: AppTest) -> int:
-    """How many widgets Streamlit remembers, which it tells nobody."""
+    """The number of widgets that Streamlit remembers, which it tells nobody."""
     return len(visitor._session_state._state._new_widget_state.widget_metadata)
 
 
 def test_pages_that_are_gone_leave_no_widgets_behind() -> None:
-    visitor, kept = open_page("attention"), []
+    visitor, counts = open_page("attention"), []
     for page in ("head", "side_by_side", "find", "attention") * 3:
         visitor.switch_page(str(ROOT / PAGES[page])).run()
-        kept.append(widgets(visitor))
-    assert kept[8:] == kept[4:8]  # those of a page, and of others what one of its own is called
-    assert kept[9] < kept[8]
+        counts.append(widgets(visitor))
+    assert counts[8:] == counts[4:8]  # those of a page, and of others what one of its own is called
+    assert counts[9] < counts[8]
 
 
 def test_what_a_page_draws_keeps_the_callbacks_of_its_clicks() -> None:

@@ -34,7 +34,7 @@ TOLERANCE: Tolerance = {"rtol": 2e-3, "atol": 2e-3}
 
 
 def drawn(at: AppTest, folder: Path, **choice: str | None) -> dict[str, list[dict[str, Any]]]:
-    """What the browser draws as lines once something is chosen there: each picture, by its key."""
+    """The lines that the browser draws once something is chosen there: each picture, by its key."""
     parts = (c.proto for c in at.get("bidi_component") if c.proto.bytes)
     sent = {
         part.id.split("-")[-1]: b64encode(part.bytes).decode()
@@ -93,34 +93,34 @@ def test_lines_take_the_place_of_the_matrix_and_are_those_that_the_server_tells_
 ) -> None:
     """Whichever of both the browser was sent, in their order on the page."""
     at = open_page(page, text=TEXT, picture="lines", **chosen)
-    kept, result = remembered(at), drawn(at, tmp_path)
+    stored, result = remembered(at), drawn(at, tmp_path)
     shown: output.PageOutputs = at.session_state["_shown"]
-    names = {picture.what for picture in kept}
+    names = {picture.what for picture in stored}
     assert names == {name for name in shown.pictures if ", as lines" in name} != set()
     assert names <= shown.tables.keys()
     if page in PAGES:
         assert header_of(canvas(at, PAGES[page]))["either"]["picture"] == "lines"
-    for picture in kept:
+    for picture in stored:
         assert {"query", "key", "value"} < set(picture.table().columns)
         assert len(picture.table())
-    here = [one for several in result.values() for one in several]
+    here = [lines for several in result.values() for lines in several]
     of_lines = {name for name in pictures(at) if name.rstrip("_0123") in result}
     messages = [alt for name, alt in pictures(at).items() if name in of_lines]
-    for lines, picture, alt in zip(here, kept, messages, strict=True):
+    for lines, picture, alt in zip(here, stored, messages, strict=True):
         assert alt == lines["alt"]
         assert alt.startswith(f"{picture.what}. ")
         assert f"{lines['shows']}, as lines".endswith(picture.what)
         hold_lines(lines, picture)
-    for one in here:
-        del one["alt"]
+    for lines in here:
+        del lines["alt"]
     if page == "find":
         return  # the probe's tokens are shrunk in small matrices: the server has the others
     other = open_page(page, text=TEXT, **chosen)
     assert not remembered(other)
     assert shown.pictures.keys() - names < other.session_state["_shown"].pictures.keys()
     matrix = drawn(other, tmp_path)
-    for one in (one for several in matrix.values() for one in several):
-        assert re.fullmatch(r".*, as lines[.] All its numbers are in the menu.*", one.pop("alt"))
+    for lines in (lines for several in matrix.values() for lines in several):
+        assert re.fullmatch(r".*, as lines[.] All its numbers are in the menu.*", lines.pop("alt"))
     assert matrix == result
 
 
@@ -150,15 +150,15 @@ def test_lines_of_a_part_that_is_chosen_in_the_browser(
     expected = drawn(open_page(page, text=TEXT, query="1", **then), tmp_path)
     assert result.keys() == expected.keys()
     for key, several in result.items():
-        for one, other in zip(several, expected[key], strict=True):
-            assert one.pop("alt").endswith(f", as lines, {words}.")
-            del other["alt"], one["shows"], other["shows"]
-            assert one == other
+        for lines, other in zip(several, expected[key], strict=True):
+            assert lines.pop("alt").endswith(f", as lines, {words}.")
+            del other["alt"], lines["shows"], other["shows"]
+            assert lines == other
 
 
 def test_two_sentences_side_by_side(tmp_path: Path) -> None:
-    place = {"layer": "2", "head": "3"}
-    at = open_page("side_by_side?differs=text", text=TEXT, text2=SECOND, query="1", **place)
+    chosen = {"layer": "2", "head": "3"}
+    at = open_page("side_by_side?differs=text", text=TEXT, text2=SECOND, query="1", **chosen)
     result = drawn(at, tmp_path)
     (a,), (b,) = result["weights_a"], result["weights_b"]
     agree(alone(a), weights(TEXT)[2][3])
@@ -174,7 +174,7 @@ def test_two_sentences_side_by_side(tmp_path: Path) -> None:
 def test_layers_are_told_apart_by_their_names(tmp_path: Path) -> None:
     at = open_page("side_by_side", text=TEXT, layers="0,1,3", head="5")
     (together,) = drawn(at, tmp_path)["layers_chart"]
-    assert [one["name"] for one in together["sources"]] == ["Layer 0", "Layer 1", "Layer 3"]
+    assert [source["name"] for source in together["sources"]] == ["Layer 0", "Layer 1", "Layer 3"]
     for result, layer in zip(matrices(together), (0, 1, 3), strict=True):
         agree(result, weights(TEXT)[layer][5])
     assert len(set(together["colors"])) == 3
@@ -194,11 +194,11 @@ def test_a_token_hidden_by_an_edit_is_no_line(tmp_path: Path) -> None:
 
 
 def test_one_head_lights_up_no_token_that_nobody_chose(tmp_path: Path) -> None:
-    place = {"text": TEXT, "layer": "1", "head": "2"}
-    (result,) = drawn(open_page("head", **place), tmp_path)["stage_weights"]
+    chosen = {"text": TEXT, "layer": "1", "head": "2"}
+    (result,) = drawn(open_page("head", **chosen), tmp_path)["stage_weights"]
     agree(alone(result), weights(TEXT)[1][2])
     assert result["chosen"] == -1
-    (result,) = drawn(open_page("head", query="2", **place), tmp_path)["stage_weights"]
+    (result,) = drawn(open_page("head", query="2", **chosen), tmp_path)["stage_weights"]
     assert result["chosen"] == 2
 
 
@@ -207,18 +207,18 @@ def test_the_best_heads_and_the_chosen_one(tmp_path: Path) -> None:
     run, result = weights(TEXT), drawn(at, tmp_path)
     agree(alone(result["chosen_head"][0]), run[1][2])
     ranked = at.dataframe[0].value
-    for n, one in enumerate(result["best_heads"]):
+    for n, lines in enumerate(result["best_heads"]):
         layer, head = int(ranked["layer"][n]), int(ranked["head"][n])
-        agree(alone(one), run[layer][head])
-        assert one["title"].startswith(f"Layer {layer} · Head {head}: ")
-        assert one["chosen"] == 2
+        agree(alone(lines), run[layer][head])
+        assert lines["title"].startswith(f"Layer {layer} · Head {head}: ")
+        assert lines["chosen"] == 2
     assert len(result["best_heads"]) == 4
 
 
 def test_a_chapter_of_the_textbook_shows_a_real_head_both_ways(tmp_path: Path) -> None:
-    place = {"chapter": "heads", "text": TEXT, "layer": "1", "head": "2", "query": "2"}
+    chosen = {"chapter": "heads", "text": TEXT, "layer": "1", "head": "2", "query": "2"}
     expected = weights(TEXT)[1][2]
-    at = open_page("textbook", **place)
+    at = open_page("textbook", **chosen)
     assert_allclose(heatmaps(at, "real_head")["weights"], expected, **TOLERANCE)
     agree(alone(drawn(at, tmp_path)["real_head"][0]), expected)
 
@@ -226,17 +226,17 @@ def test_a_chapter_of_the_textbook_shows_a_real_head_both_ways(tmp_path: Path) -
 def test_the_best_heads_on_the_probe_choose_no_token_of_the_sentence(tmp_path: Path) -> None:
     """Its 100 tokens are shrunk in small matrices, and all of them are there as lines."""
     small = heatmaps(open_page("find", text=TEXT), "best_heads").values()
-    assert {one.shape for one in small} == {(64, 64)}
+    assert {matrix.shape for matrix in small} == {(64, 64)}
     at = open_page("find", text=TEXT, query="2", picture="lines")
     ranked = at.dataframe[0].value
     probe = [int(n) for n in np.random.default_rng(0).choice(5120, 50, replace=False)] * 2
     run, result = reference(BUNDLED, probe, True)["weights"], drawn(at, tmp_path)["best_heads"]
     assert len(heatmaps(at, "best_heads")) == len(result) == 4
-    for n, one in enumerate(result):
+    for n, lines in enumerate(result):
         layer, head = int(ranked["layer"][n]), int(ranked["head"][n])
-        agree(alone(one), run[layer][head])
-        assert one["chosen"] == -1
-        assert one["quantity"] == "attention weight"
+        agree(alone(lines), run[layer][head])
+        assert lines["chosen"] == -1
+        assert lines["quantity"] == "attention weight"
     assert "Sentence of" not in pictures(open_page("find", picture="lines"))["best_heads"]
 
 

@@ -30,7 +30,7 @@ TOKENS = {
 }
 #: Lists whose entries stand on the page as they are in the address, and those told by sentences.
 NAMED = {"token", "explain", "minus", "right", "wrong", "habit", "rank", "against", "score"}
-TOLD = NAMED - {"rank"}  # that one in pictures and tables
+DESCRIBED = NAMED - {"rank"}  # that one in pictures and tables
 #: Lists in which the same can be said of two entries: of 100 tokens that may be drawn, and of 200.
 SAME = {"top_k", "top_p", "temperature", "most", "alike", "n", "step"}
 
@@ -44,7 +44,7 @@ def shown(at: AppTest) -> str:
 
 
 def has_numbers(picture: Picture) -> bool:
-    """Whether a picture's table would have rows, which takes as long to make as the page."""
+    """True if a picture's table would have rows, which takes as long to make as the page."""
     matrices = (panel.values for panel in picture.matrices)
     return any((values == values).any() for values in matrices) or any(
         len(series.x) for series in picture.series
@@ -82,7 +82,7 @@ def test_every_entry_of_every_list(view: str, lists: dict[str, Sequence[Any]]) -
             at = first
             if first.session_state[name] != entry:
                 at = open_page(view, text=TEXT, **{name: str(entry)})
-            words[entry] = page_text(at) if name in TOLD else shown(at)
+            words[entry] = page_text(at) if name in DESCRIBED else shown(at)
             drawn = at.session_state["_shown"].pictures
             empty = [key for key, picture in drawn.items() if not has_numbers(picture)]
             if (view, entry) == ("find?find=pattern", "empty"):

@@ -219,8 +219,8 @@ def test_two_folders_of_one_name_are_two_models(
     monkeypatch.setattr(run_cache, "hub_cache", lambda: {"gpt2": tmp_path / "hub", "a/b": tmp_path})
     monkeypatch.setenv(settings.ALLOW_VARIABLE, server_config.EVERY_MODEL)
     assert list(run_cache.model_folders()) == ["a/gpt2", "b/gpt2", "stories", "gpt2", "a/b"]
-    one, other = (run_cache.load(name).network.wte.weight for name in ("a/gpt2", "b/gpt2"))
-    assert not (one == other).all()
+    first, second = (run_cache.load(name).network.wte.weight for name in ("a/gpt2", "b/gpt2"))
+    assert not (first == second).all()
     monkeypatch.setenv(settings.MODELS_VARIABLE, str(folders[0]))
     assert list(run_cache.model_folders()) == ["gpt2", "stories", "hub:gpt2", "a/b"]
     assert run_cache.name_of_fetched("gpt2") == "hub:gpt2"

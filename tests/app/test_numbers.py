@@ -47,7 +47,7 @@ def address(causal: bool, **more: str) -> dict[str, str]:
 def test_all_heads_of_the_model(expected: Any) -> None:
     causal, stages = expected
     at = open_page("attention", **address(causal, layer="2"))
-    (every,) = (one for one in at.session_state["_shown"].pictures.values() if "tiles" in vars(one))
+    (every,) = (p for p in at.session_state["_shown"].pictures.values() if "tiles" in vars(p))
     assert_allclose(every.tiles, stages["weights"], **TOLERANCE)  # what can be read of it
     shown = heatmaps(at, "all_heads")
     assert len(shown) == HEADS
@@ -66,14 +66,14 @@ def test_a_masked_cell_is_no_zero_in_a_table(expected: Any) -> None:
     at = open_page("attention", **address(causal, layer="2", head="3"))
     shown = at.session_state["_shown"]
     later = np.triu(np.ones((12, 12), bool), 1) & causal
-    (below,) = (
-        one
-        for name, one in shown.tables.items()
-        if "head 3" in name and "query" in (one.index.name or "")
+    (table,) = (
+        frame
+        for name, frame in shown.tables.items()
+        if "head 3" in name and "query" in (frame.index.name or "")
     )
-    assert_array_equal(below.isna(), later)
+    assert_array_equal(table.isna(), later)
     weights = np.where(later, 0, stages["weights"][2][3])
-    assert_allclose(below.fillna(0).to_numpy(np.float64), weights, **TOLERANCE)
+    assert_allclose(table.fillna(0).to_numpy(np.float64), weights, **TOLERANCE)
     for name, picture in shown.pictures.items():
         table, n_heads = picture.table(), picture.table()["picture"].nunique()
         hidden = table.get("hidden", np.full(len(table), ""))
@@ -140,7 +140,7 @@ def test_the_cell_is_worked_out(expected: Any) -> None:
     results = [part for part in parts if part["kind"] == "result"]
     score = q[7] @ k[9]
     for side in ("value", "model"):
-        matches = [number(one[side]) for one in results]
+        matches = [number(row[side]) for row in results]
         assert_allclose(matches, [score, score / HS**0.5, weights[9]], **TOLERANCE)
     text = " ".join(part["text"] for part in parts if part["kind"] == "arrow")
     assert ("masked, as this key comes" in text) == causal
@@ -172,15 +172,15 @@ def test_the_strips_of_the_cell_are_the_models_vectors_and_its_row_is_summed_up(
 
     (table,) = (part for part in parts if part["kind"] == "table")
     *listed, others = table["rows"]
-    places = [int(cells[0].split()[0]) for cells, _ in listed]
-    assert set(places) == {key, *np.argsort(-weights)[:5]}
-    assert places == sorted(places)
-    assert places[table["chosen"]] == key
-    assert_allclose([share for _, share in listed], weights[places], **TOLERANCE)
-    assert_allclose([number(cells[3]) for cells, _ in listed], weights[places], **TOLERANCE)
+    positions = [int(cells[0].split()[0]) for cells, _ in listed]
+    assert set(positions) == {key, *np.argsort(-weights)[:5]}
+    assert positions == sorted(positions)
+    assert positions[table["chosen"]] == key
+    assert_allclose([share for _, share in listed], weights[positions], **TOLERANCE)
+    assert_allclose([number(cells[3]) for cells, _ in listed], weights[positions], **TOLERANCE)
     row = stages["masked_scores"][1][4][query]
-    assert_allclose([number(cells[1]) for cells, _ in listed], row[places], **TOLERANCE)
-    rest = np.delete(np.arange(12), places)
+    assert_allclose([number(cells[1]) for cells, _ in listed], row[positions], **TOLERANCE)
+    rest = np.delete(np.arange(12), positions)
     assert others[0][0] == f"{len(rest)} others"
     assert_allclose(number(others[0][3]), weights[rest].sum(), **TOLERANCE)
 

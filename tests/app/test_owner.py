@@ -1,4 +1,4 @@
-"""What the owner sets bounds what visitors can do, and they are told."""
+"""The owner's settings bound what visitors can do, and they are told."""
 
 from __future__ import annotations
 

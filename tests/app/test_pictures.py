@@ -69,7 +69,7 @@ def test_every_picture_has_words_a_table_and_code(page: str, view: dict[str, str
 
 
 def check_page(page: str, view: dict[str, str], at: AppTest) -> None:
-    """What a page shows is said, listed and explained: of a chapter too, by ``test_textbook``."""
+    """All on a page is said, listed and explained: of a chapter too, by ``test_textbook``."""
     shown = at.session_state["_shown"]
     drawn = pictures(at)  # a lens twice: its matrix, and its curves beside it
     beside = {f"{key}_curves" for key in drawn}
@@ -110,13 +110,13 @@ def check_asks(at: AppTest, page: str, view: dict[str, str]) -> None:
 
 
 def of_all_points(at: AppTest) -> str:
-    """What a training's points are said to show: the words of each picture there, one by one."""
+    """The alternatives of a training's points: the words of each picture there, one by one."""
     parts = (p.proto for p in at.get("bidi_component") if p.proto.id.endswith("-steps"))
     return " ".join(json.loads(part.json)["alt"] for part in parts)
 
 
 def of_frames(at: AppTest) -> set[str]:
-    """What frames that are played are said to show; each has words of its own beside it."""
+    """The alternatives of frames that are played; each has words of its own beside it."""
     parts = (p.proto for p in at.get("bidi_component") if p.proto.id.endswith("_player"))
     return {json.loads(part.json)["alt"] for part in parts}
 
@@ -152,7 +152,7 @@ def check_words(at: AppTest) -> None:
 
 
 def check_looks(drawn: Any) -> None:
-    """What has a name of its own in one picture looks different without its colour too."""
+    """Parts with names of their own in one picture look different without their colours too."""
     if drawn.layout.barmode == "overlay":
         return  # each bar has a row of its own, with its name
     looks = {}
@@ -192,7 +192,7 @@ def used(markdown: str) -> set[str]:
 
 
 def check_code(at: AppTest, page: str) -> None:
-    """What is shown as the code of the pictures is in the package, letter by letter."""
+    """All code shown for the pictures is in the package, letter by letter."""
     shown = at.session_state["_shown"]
     if page != "textbook":  # a chapter shows its code between the pictures
         for name, entry in shown.entries.items():

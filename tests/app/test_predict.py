@@ -110,13 +110,13 @@ def test_surprise_of_every_token_and_a_lens_that_ends_in_the_models_own_predicti
 def test_contributions_and_what_they_sum_to(stages: Any) -> None:
     at = open_page("predict", text=TEXT, explain="·and", minus=",")
     names = bundled_model().tokenizer
-    (one,), (other,) = names.encode(" and"), names.encode(",")
+    (plus,), (minus,) = names.encode(" and"), names.encode(",")
     logits = stages["logits"][-1]
     table = table_of(at, "Contributions")
-    assert table["added (nats)"].sum() == pytest.approx(logits[one] - logits[other], abs=1e-3)
+    assert table["added (nats)"].sum() == pytest.approx(logits[plus] - logits[minus], abs=1e-3)
     (text,) = [block.help for block in at.markdown if "all contributions" in block.help]
     written = [float(n.replace("−", "-")) for n in re.findall(r"[+−]\d+\.\d{4}", text)]
-    assert_allclose(written, [logits[one] - logits[other]] * 2, atol=1e-3)
+    assert_allclose(written, [logits[plus] - logits[minus]] * 2, atol=1e-3)
     shown = heatmaps(at, "contribution_map")["contributions"]
     assert shown.shape == (N_LAYER, N_HEAD + 2)
     by_part = dict(zip(table["component"], table["added (nats)"], strict=True))
@@ -173,7 +173,7 @@ def new_ids(at: AppTest) -> list[int]:
 
 
 def drawn(model: gpt2viz.Model, n: int, temperature: float = 1) -> list[int]:
-    """What the library writes on: see ``tests/analysis/test_generation.py`` for what that is."""
+    """The library's own tokens: see ``tests/analysis/test_generation.py`` for what they are."""
     return [choice.token for choice in generate(model, BANK, n, temperature=temperature)]
 
 
@@ -219,7 +219,7 @@ def test_a_link_holds_what_was_written_and_it_becomes_the_sentence(model: gpt2vi
     )
     assert new_ids(other) == new_ids(at)
     assert len(other.dataframe[0].value) == 2
-    assert [one for one in at.caption if "Choose a written token" in one.value]
+    assert [c for c in at.caption if "Choose a written token" in c.value]
     layer, head = (at.session_state[name] for name in ("layer", "head"))
     press(at, "Make it the sentence")
     expected = [*model.tokenizer.encode(BANK), *drawn(model, 2)]
@@ -238,7 +238,7 @@ def test_tokens_that_no_text_has_stay_a_continuation(model: gpt2viz.Model) -> No
     (button,) = [button for button in at.button if button.label == "Make it the sentence"]
     assert button.disabled
     assert not [group for group in button_groups(at) if "new_tokens" in group.proto.id]
-    assert not [one for one in at.caption if "Choose a written token" in one.value]  # there is none
+    assert not [c for c in at.caption if "Choose a written token" in c.value]  # there is none
 
 
 def test_one_press_writes_with_what_is_set_beside_it(model: gpt2viz.Model) -> None:
@@ -274,9 +274,9 @@ def test_a_long_link_takes_few_runs(model: gpt2viz.Model, runs: list[int], causa
     assert len(rows) == (240 if causal else predict.PLAY)
     assert len(runs) <= (2 if causal else predict.PLAY + 2)
     for row in (0, -2, -1):
-        place = len(ids) - len(rows) + row % len(rows)
-        read = gpt2viz.trace(model, [*prompt.token_ids, *ids[:place]], causal=causal)
-        p = softmax(read.logits_at(-1))[ids[place]]
+        index = len(ids) - len(rows) + row % len(rows)
+        read = gpt2viz.trace(model, [*prompt.token_ids, *ids[:index]], causal=causal)
+        p = softmax(read.logits_at(-1))[ids[index]]
         assert rows.iloc[row]["probability (%)"] == pytest.approx(100 * p, rel=1e-3)
 
 

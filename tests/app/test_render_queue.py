@@ -19,9 +19,9 @@ def test_the_menu_leads_to_every_page_with_all_that_is_chosen() -> None:
     assert server.install()
     visitor = open_page("head", text="a b", layer="1")
     for _ in range(2):
-        links = [one.proto for one in visitor.get("page_link")][: len(pages.MENU)]
-        assert [one.page for one in links] == [one.address for one in pages.MENU]
-        assert len({one.page_script_hash for one in links}) == len(links)
+        links = [link.proto for link in visitor.get("page_link")][: len(pages.MENU)]
+        assert [link.page for link in links] == [page.address for page in pages.MENU]
+        assert len({link.page_script_hash for link in links}) == len(links)
         for link in links:
             assert parse_qs(link.query_string) == {"text": ["a b"], "layer": ["1"]}
         visitor.run()
@@ -47,7 +47,7 @@ class Page:
 
 
 def waiting(turns: RenderQueue, count: int) -> bool:
-    """Whether so many wait, within a second."""
+    """True if so many wait, within a second."""
     return any(len(turns._waiting) == count or Event().wait(0.01) for _ in range(100))
 
 
@@ -115,7 +115,7 @@ def test_a_page_waits_for_its_turn_and_is_counted_among_those_that_wait(
 
 
 def test_a_page_that_fails_gives_its_turn_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(_runner: object, _asked: object) -> None:
+    def fail(_runner: object, _rerun_data: object) -> None:
         raise ZeroDivisionError
 
     monkeypatch.setattr(render_queue, "_QUEUE", turns := RenderQueue())

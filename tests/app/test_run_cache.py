@@ -1,4 +1,4 @@
-"""What is computed of a run is kept by all that makes the run what it is, in bounded room."""
+"""The numbers of a run are cached by all that makes the run what it is, in bounded room."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def path_of(key: RunKey) -> Any:
 
 
 #: What is kept of a run: how the app asks for it, and the same worked out anew.
-KEPT: dict[str, Any] = {
+CACHED: dict[str, Any] = {
     "run": (
         lambda key: run_cache.run(key).stage("weights", LAST),
         lambda model, trace: trace.stage("weights", LAST),
@@ -95,10 +95,10 @@ KEPT: dict[str, Any] = {
 }
 
 
-@each("what", KEPT)
+@each("what", CACHED)
 def test_each_run_has_numbers_of_its_own(what: str) -> None:
     """The same text with the mask off, or edited, is another run; asked for again, still its."""
-    ask, work_out = KEPT[what]
+    ask, work_out = CACHED[what]
     model, seen = bundled_model(), []
     for name, key in {"base": BASE, **OTHERS, "base again": BASE}.items():
         trace = gpt2viz.trace(model, IDS, causal=key.causal, edits=key.edits)
@@ -106,8 +106,8 @@ def test_each_run_has_numbers_of_its_own(what: str) -> None:
         result, expected = np.asarray(ask(key)), np.asarray(work_out(model, trace))
         np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-6, err_msg=name)
         seen.append(result)
-    for n, one in enumerate(seen[:-1]):
-        assert all(not np.allclose(one, other, atol=1e-9) for other in seen[n + 1 : -1]), n
+    for n, numbers in enumerate(seen[:-1]):
+        assert all(not np.allclose(numbers, other, atol=1e-9) for other in seen[n + 1 : -1]), n
 
 
 def test_what_was_written_is_told_by_the_run_that_read_on(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -210,7 +210,7 @@ class Thing:
     nbytes: int
 
 
-def made(kept: ByteLRUCache[Thing], key: str, nbytes: int = 10) -> bool:
+def made(cache: ByteLRUCache[Thing], key: str, nbytes: int = 10) -> bool:
     """Ask for a key; whether it had to be made."""
     calls: list[str] = []
 
@@ -218,57 +218,57 @@ def made(kept: ByteLRUCache[Thing], key: str, nbytes: int = 10) -> bool:
         calls.append(key)
         return Thing(nbytes)
 
-    kept.get(key, make)
+    cache.get(key, make)
     return bool(calls)
 
 
 def test_the_least_recently_used_goes_first() -> None:
-    kept: ByteLRUCache[Thing] = ByteLRUCache(30)
-    assert [made(kept, key) for key in "abcabc"] == [True] * 3 + [False] * 3
-    assert not made(kept, "a")
-    assert made(kept, "d")  # four times 10 is too much, and b was used longest ago
-    assert [made(kept, key) for key in "acd"] == [False] * 3
-    assert made(kept, "b")
+    cache: ByteLRUCache[Thing] = ByteLRUCache(30)
+    assert [made(cache, key) for key in "abcabc"] == [True] * 3 + [False] * 3
+    assert not made(cache, "a")
+    assert made(cache, "d")  # four times 10 is too much, and b was used longest ago
+    assert [made(cache, key) for key in "acd"] == [False] * 3
+    assert made(cache, "b")
 
 
 def test_bytes_count_and_not_entries() -> None:
-    kept: ByteLRUCache[Thing] = ByteLRUCache(30)
+    cache: ByteLRUCache[Thing] = ByteLRUCache(30)
     for key in "abc":
-        made(kept, key)
-    made(kept, "large", 25)
-    assert [made(kept, key) for key in ("large", "c", "b", "a")] == [False, True, True, True]
+        made(cache, key)
+    made(cache, "large", 25)
+    assert [made(cache, key) for key in ("large", "c", "b", "a")] == [False, True, True, True]
 
 
 def test_one_that_is_larger_than_the_budget_stays_until_another_comes() -> None:
-    kept: ByteLRUCache[Thing] = ByteLRUCache(30)
-    assert made(kept, "huge", 1000)
-    assert not made(kept, "huge")
-    assert made(kept, "a")
-    assert made(kept, "huge", 1000)
+    cache: ByteLRUCache[Thing] = ByteLRUCache(30)
+    assert made(cache, "huge", 1000)
+    assert not made(cache, "huge")
+    assert made(cache, "a")
+    assert made(cache, "huge", 1000)
 
 
 def test_the_one_that_is_worth_most_is_found_and_of_equals_the_last_used() -> None:
-    kept: ByteLRUCache[Thing] = ByteLRUCache(100)
-    values = {key: kept.get(key, lambda: Thing(1)) for key in ("aab", "b", "aaa", "")}
-    assert kept.best(lambda key: key.count("a")) is values["aaa"]
-    made(kept, "b")
-    made(kept, "aab")
-    assert kept.best(lambda key: key.count("b")) is values["aab"]
-    assert kept.best(lambda key: key.count("c")) is None
+    cache: ByteLRUCache[Thing] = ByteLRUCache(100)
+    values = {key: cache.get(key, lambda: Thing(1)) for key in ("aab", "b", "aaa", "")}
+    assert cache.best(lambda key: key.count("a")) is values["aaa"]
+    made(cache, "b")
+    made(cache, "aab")
+    assert cache.best(lambda key: key.count("b")) is values["aab"]
+    assert cache.best(lambda key: key.count("c")) is None
     assert ByteLRUCache[Thing](1).best(len) is None
 
 
 def test_what_grew_is_counted_anew() -> None:
-    kept: ByteLRUCache[Thing] = ByteLRUCache(30)
-    grows = kept.get("grows", lambda: Thing(10))
-    made(kept, "a")
+    cache: ByteLRUCache[Thing] = ByteLRUCache(30)
+    grows = cache.get("grows", lambda: Thing(10))
+    made(cache, "a")
     grows.nbytes = 25
-    assert kept.get("grows", lambda: Thing(0)) is grows
-    assert made(kept, "a")
+    assert cache.get("grows", lambda: Thing(0)) is grows
+    assert made(cache, "a")
 
 
 def test_one_that_is_being_made_holds_up_no_other() -> None:
-    kept: ByteLRUCache[Thing] = ByteLRUCache(30)
+    cache: ByteLRUCache[Thing] = ByteLRUCache(30)
     started, go_on = Event(), Event()
 
     def slow() -> Thing:
@@ -277,18 +277,18 @@ def test_one_that_is_being_made_holds_up_no_other() -> None:
         return Thing(10)
 
     with ThreadPoolExecutor(1) as pool:
-        waiting = pool.submit(kept.get, "slow", slow)
+        waiting = pool.submit(cache.get, "slow", slow)
         assert started.wait(30)
-        assert made(kept, "other")
+        assert made(cache, "other")
         go_on.set()
         assert waiting.result().nbytes == 10
 
 
 def test_what_could_not_be_made_is_tried_again() -> None:
-    kept: ByteLRUCache[Thing] = ByteLRUCache(30)
+    cache: ByteLRUCache[Thing] = ByteLRUCache(30)
     with pytest.raises(ZeroDivisionError):
-        kept.get("a", lambda: 1 / 0)  # type: ignore[arg-type, return-value]
-    assert made(kept, "a")
+        cache.get("a", lambda: 1 / 0)  # type: ignore[arg-type, return-value]
+    assert made(cache, "a")
 
 
 def test_a_trace_knows_its_bytes(tiny: gpt2viz.Model) -> None:

@@ -246,7 +246,7 @@ def typed(at: Any, text: str) -> Any:
 
 
 def of_tokens(at: Any) -> dict[str, str]:
-    """What the address says of tokens."""
+    """The address's parameters that name tokens."""
     return {name: value for name, value in at.query_params.items() if name in CHOSEN}
 
 

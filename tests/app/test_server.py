@@ -1,4 +1,4 @@
-"""What the server takes from anybody is bounded, whatever Streamlit would take."""
+"""Bounds on what the server takes from anybody, whatever Streamlit would take."""
 
 from __future__ import annotations
 
@@ -65,8 +65,8 @@ def test_of_one_visitor_the_newest_files_are_kept(manager: MemoryUploadedFileMan
     send(manager, "other", "mine", 10)
     assert files(manager, "one") == ["16", "17", "18", "19"]
     assert files(manager, "other") == ["mine"]
-    (kept,) = manager.get_files("one", ["19"])
-    assert len(kept.data) == 10
+    (file,) = manager.get_files("one", ["19"])
+    assert len(file.data) == 10
 
 
 def test_of_all_visitors_a_bounded_number_of_bytes_is_kept(
@@ -167,7 +167,7 @@ def test_a_server_that_streamlit_started_itself_lets_nobody_else_in(
 
 def locks() -> int:
     gc.collect()
-    return sum(type(one) is type(threading.Lock()) for one in gc.get_objects())
+    return sum(type(thing) is type(threading.Lock()) for thing in gc.get_objects())
 
 
 def test_streamlits_locks_of_values_are_let_go_with_its_caches() -> None:

@@ -64,12 +64,12 @@ def chosen(at: AppTest) -> int:
 
 def test_before_the_verb_crane_is_the_same_to_the_last_digit() -> None:
     at = open_page("side_by_side?differs=text", text=FIRST, text2=VERB)
-    on, off = (one for one in at.metric if one.label.startswith("Difference"))
+    on, off = (metric for metric in at.metric if metric.label.startswith("Difference"))
     assert on.value == "exactly 0"
-    one, other = runs(FIRST, VERB, causal=False)
+    first, second = runs(FIRST, VERB, causal=False)
     keys = ("residual_mid", "residual_out", "attention_output", "mlp_output")
     apart = max(
-        np.abs(x[1] - y[1]).max() for k in keys for x, y in zip(one[k], other[k], strict=True)
+        np.abs(x[1] - y[1]).max() for k in keys for x, y in zip(first[k], second[k], strict=True)
     )
     assert float(off.value) == pytest.approx(apart, rel=0.01)
     assert any("vectors are identical in every" in text.value for text in at.markdown)
@@ -80,9 +80,9 @@ def test_the_path_of_crane_after_its_context_and_what_it_comes_near_to() -> None
     at = open_page("side_by_side?differs=text", text=FIRST, text2=AFTER)
     assert chosen(at) == 6
     for causal, mask in ((True, "mask on"), (False, "mask off")):
-        one, other = (gpt2viz.trace(bundled_model(), t, causal=causal) for t in (FIRST, AFTER))
+        first, second = (gpt2viz.trace(bundled_model(), t, causal=causal) for t in (FIRST, AFTER))
         for line, sites in (("stream", stream_sites), ("added by this step", addition_sites)):
-            of_crane = path(one, other, (1, 6), sites(N_LAYER))
+            of_crane = path(first, second, (1, 6), sites(N_LAYER))
             assert_allclose(lines(at)[f"{mask}: {line}"], of_crane.cosine, **TOLERANCE)
     table = at.dataframe[0].value  # before that of what comes next
     weights = bundled_model().network.wte.weight.detach().numpy().astype(np.float64)
@@ -99,19 +99,19 @@ def test_the_path_of_crane_after_its_context_and_what_it_comes_near_to() -> None
 
 def test_where_the_word_looks_in_both_texts() -> None:
     at = open_page("side_by_side?differs=text", text=FIRST, text2=AFTER, layer="2", head="3")
-    one, other = (run["weights"][2][3] for run in runs(FIRST, AFTER))
-    for side, expected, place in (("a", one, 1), ("b", other, 6)):
+    a, b = (run["weights"][2][3] for run in runs(FIRST, AFTER))
+    for side, expected, token in (("a", a, 1), ("b", b, 6)):
         assert_allclose(heatmaps(at, f"weights_{side}")[side], expected, **TOLERANCE)
-        assert [row for row, *_ in frames(at, f"weights_{side}")] == [place], "crane"
+        assert [row for row, *_ in frames(at, f"weights_{side}")] == [token], "crane"
     change = heatmaps(at, "difference")["difference"]
     # partners: A stands where The does, crane is crane
-    expected = other[np.ix_([0, 6], [0, 6])] - one[np.ix_([0, 1], [0, 1])]
+    expected = b[np.ix_([0, 6], [0, 6])] - a[np.ix_([0, 1], [0, 1])]
     assert_allclose(change, expected, **TOLERANCE)
     first, second = chart(at, "bars")["data"]
     ticks = chart(at, "bars")["layout"]["xaxis"]["ticktext"]
     crane = ticks.index("·crane")
-    assert first["y"][crane] == pytest.approx(one[1, 1], abs=2e-3)
-    assert second["y"][crane] == pytest.approx(other[6, 6], abs=2e-3)
+    assert first["y"][crane] == pytest.approx(a[1, 1], abs=2e-3)
+    assert second["y"][crane] == pytest.approx(b[6, 6], abs=2e-3)
     assert np.nansum(second["y"]) == pytest.approx(1, abs=1e-5)
     assert np.isnan(first["y"][ticks.index("–<br>·steel")])
 
@@ -119,8 +119,8 @@ def test_where_the_word_looks_in_both_texts() -> None:
 def test_a_partner_of_the_readers_own_and_none() -> None:
     at = open_page("side_by_side?differs=text", text=FIRST, text2=AFTER, query="1", match="1:3")
     assert chosen(at) == 3
-    one, other = runs(FIRST, AFTER)
-    expected = cosine(one["residual_out"][3][1], other["residual_out"][3][3])
+    first, second = runs(FIRST, AFTER)
+    expected = cosine(first["residual_out"][3][1], second["residual_out"][3][3])
     assert lines(at)["mask on: stream"][-1] == pytest.approx(expected, abs=2e-3)
     at = open_page("side_by_side?differs=text", text=FIRST, text2="A crane", query="3")
     assert "no partner" in at.info[0].value
@@ -148,9 +148,9 @@ def test_the_second_sentence_is_the_first_with_one_word_changed() -> None:
     at = open_page("side_by_side?differs=text", text=FIRST)
     at.text_input(key="text").set_value("She sat by the bank of the river").run()
     river = at.text_input(key="text2").value
-    kept = re.fullmatch(r"She sat by the (\w+) of the river", river or "")
-    assert kept
-    assert kept[1] != "bank"
+    match = re.fullmatch(r"She sat by the (\w+) of the river", river or "")
+    assert match
+    assert match[1] != "bank"
     at.toggle(key="causal").set_value(False).run()
     assert at.text_input(key="text2").value == river
 
@@ -257,14 +257,14 @@ def models(monkeypatch: pytest.MonkeyPatch, *folders: Path) -> None:
 
 
 def test_two_models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    one, other = tmp_path / "step100", tmp_path / "step200"
-    write_checkpoint(one, seed=1)
-    write_checkpoint(other, seed=2)
-    models(monkeypatch, one, other)
+    early, late = tmp_path / "step100", tmp_path / "step200"
+    write_checkpoint(early, seed=1)
+    write_checkpoint(late, seed=2)
+    models(monkeypatch, early, late)
     page = {"text": FIRST, "differs": "model", "model": "step100", "layer": "2", "head": "3"}
     at = open_page("side_by_side?differs=text", **page, model2="step200")
-    ids = gpt2viz.load_model(one).tokenizer.encode(FIRST)
-    first, second = (reference(folder, ids, causal=True) for folder in (one, other))
+    ids = gpt2viz.load_model(early).tokenizer.encode(FIRST)
+    first, second = (reference(folder, ids, causal=True) for folder in (early, late))
     a, b, _ = shown(at)
     assert_allclose(a, first["weights"][2][3], **TOLERANCE)
     assert_allclose(b, second["weights"][2][3], **TOLERANCE)

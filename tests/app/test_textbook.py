@@ -58,7 +58,7 @@ LISTING, PICTURE = source_code.listing.__code__, output.picture.__code__
 
 @dataclass
 class Part:
-    """What ran between two lists of code, or between an example's heading and its first list."""
+    """The calls between two lists of code, or between an example's heading and its first list."""
 
     example: str
     ran: set[CodeType] = field(default_factory=set)
@@ -184,7 +184,7 @@ def codes(thing: Any) -> set[CodeType]:
 
 
 def check_code(part: Part) -> None:
-    """What is listed under a picture was called for it, and that is all that was."""
+    """The code listed under a picture was called for it, and no other was."""
     where = (part.example, part.pictures)
     assert part.listed or not part.pictures, f"{where}: no code"
     shown = set()
@@ -255,7 +255,7 @@ def test_an_example_opens_its_chapter_and_a_chapter_what_the_texts_print() -> No
     assert at.header[0].value == CHAPTERS["by-hand"].title
     (line,) = (button for button in at.button if button.label.startswith("Printed and computed"))
     line.click().run()
-    titles = [f"{one.title} :gray-badge[{one.id}]" for one in EXAMPLES.values()]
+    titles = [f"{example.title} :gray-badge[{example.id}]" for example in EXAMPLES.values()]
     assert [element.value for element in at.subheader] == titles
     assert (at.query_params["chapter"], at.query_params["example"]) == (APPENDIX, "E22")
     at.radio(key="chapter").set_value("crane").run()

@@ -63,7 +63,7 @@ def test_the_cache_keeps_what_is_read_again(x: Any) -> None:
 
 def test_the_way_to_the_model_s_own_cache() -> None:
     for name in ("kv-cache", "sinks"):
-        (requested,) = (one for one in links(shown(name), "predict") if "cache" in one)
+        (requested,) = (link for link in links(shown(name), "predict") if "cache" in link)
         assert (requested["predict"], requested["cache"]) == ("generate", "true")
     there = open_page("predict", **requested)
     assert there.toggle(key="cache").value
@@ -99,11 +99,11 @@ def test_a_gate_is_followed_from_table_to_output(edited: bool) -> None:
     assert_allclose(
         matrix(at, "gate_inside"), [asks, opened, makes, opened * makes], rtol=1e-4, atol=1e-5
     )
-    one, two = formula(at, r"\text{SiLU(gate)} ").split(r"\qquad \text{up}")
-    follows(one, opened)
-    follows(two, makes)
+    first, second = formula(at, r"\text{SiLU(gate)} ").split(r"\qquad \text{up}")
+    follows(first, opened)
+    follows(second, makes)
     passes = formula(at, r"\text{passes} = \text{SiLU(gate)} \cdot \text{up} ")
-    follows(passes, numbers(one) * numbers(two))
+    follows(passes, numbers(first) * numbers(second))
     follows(formula(at, r"y = \text{down} \cdot \text{passes} "), down @ numbers(passes))
 
 
@@ -124,8 +124,8 @@ def test_the_other_channel_opens_and_both_forms_are_counted_for_the_width_that_i
 def test_both_are_moved_and_the_score_stays(
     table: list[float], at_q: int, at_k: int, move: int
 ) -> None:
-    places = {"rope_q": str(at_q), "rope_k": str(at_k), "rope_move": str(move)}
-    at = visit("rope", rope_qk=spelled(table), **places)
+    positions = {"rope_q": str(at_q), "rope_k": str(at_k), "rope_move": str(move)}
+    at = visit("rope", rope_qk=spelled(table), **positions)
     q, k = both = np.array(table, float).reshape(2, 4)
     turned = after_gpt2.rotate(both, [at_q + move, at_k + move])
     assert_allclose(matrix(at, "rope_turned")[2:], turned, atol=1e-4)
@@ -155,8 +155,8 @@ def test_heads_of_a_group_read_the_same_keys(groups: int, x: Any) -> None:
         assert_allclose(seen, weights, atol=1e-4)
     assert numbers(formula(at, rf"2 \cdot {groups} "))[-1] == 2 * groups * 4 * 2 * 4
     table = at.dataframe[0].value
-    kept = 2 * 12 * table["groups"] * 1024 * 64 * 2
-    assert_allclose(table["megabytes kept"], kept / 1e6)
+    nbytes = 2 * 12 * table["groups"] * 1024 * 64 * 2
+    assert_allclose(table["megabytes kept"], nbytes / 1e6)
     assert (table["groups"] * table["query heads in each"]).tolist() == [12] * 6
 
 
@@ -256,6 +256,6 @@ def test_what_cannot_be_read_is_told_and_left_out(subtests: pytest.Subtests) -> 
             at = visit(name, **junk)
             message = plain(" ".join(warning.value for warning in at.warning))
             assert [
-                one for one in junk if f"{one}: " not in message or one in at.query_params
+                key for key in junk if f"{key}: " not in message or key in at.query_params
             ] == []
-            assert [block.value for block in at.latex] == [one.value for one in shown(name).latex]
+            assert [block.value for block in at.latex] == [b.value for b in shown(name).latex]

@@ -207,13 +207,13 @@ def test_a_wrong_answer_is_told_what_it_would_be_right_for(subtests: pytest.Subt
             assert len(set(question.near.values())) == len(question.near)
 
 
-SMALL, TABLE, PLACES = 124_439_808, 50_257 * 768, 1_024 * 768
+SMALL, TABLE, POSITIONS = 124_439_808, 50_257 * 768, 1_024 * 768
 #: Question -> its wrong numbers once more: from the sizes of GPT-2, NumPy and definitions.
 NUMBERS = {
     "whole_untied": [
-        *(2 * TABLE, SMALL, SMALL + TABLE, PLACES),
-        *(n / 1e6 for n in (2 * TABLE, SMALL, SMALL + TABLE, PLACES)),
-        *(round(n / 1e6, 1) for n in (2 * TABLE, SMALL, SMALL + TABLE, PLACES)),
+        *(2 * TABLE, SMALL, SMALL + TABLE, POSITIONS),
+        *(n / 1e6 for n in (2 * TABLE, SMALL, SMALL + TABLE, POSITIONS)),
+        *(round(n / 1e6, 1) for n in (2 * TABLE, SMALL, SMALL + TABLE, POSITIONS)),
         *(100 * TABLE / SMALL, round(100 * TABLE / SMALL)),
     ],
     "mask_row": [3, 4, np.tri(4).sum(), (~np.eye(4, dtype=bool)).sum(), 4 * 4],

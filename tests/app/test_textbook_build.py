@@ -66,7 +66,7 @@ def test_the_finished_model_writes_on() -> None:
         assert "Right: **8 of 8 gaps**" in text
         assert ("first 32 tokens" in text) == ("with the mask on" in text) == bool(more)
         (source,) = [block.value for block in at.code if block.value.startswith("class GPT2")]
-        assert [one for one in BUILT.values() if one not in source] == []
+        assert [line for line in BUILT.values() if line not in source] == []
         assert answered(at) == ["build_attention", "build_all"]
 
 
@@ -158,7 +158,7 @@ def line(begins: str) -> int:
 def test_both_files_stand_there_and_what_is_no_line_opens_the_scores() -> None:
     empty = LISTED.pairs.index(None) + 1
     at = open_page("textbook", chapter="whole", line=str(empty))
-    assert any(f"line: {empty} can't be shown here" in plain(one.value) for one in at.warning)
+    assert any(f"line: {empty} can't be shown here" in plain(block.value) for block in at.warning)
     data = sent(at, "line_by_line")
     mine, package = data["listings"]
     assert mine == LISTED.lines
@@ -210,12 +210,12 @@ def leads_to(at: AppTest) -> list[tuple[str, dict[str, str]]]:
     """The pages that the section's links open, with what they ask for."""
     begun = ("The cell of", "The model writes on")
     result = (
-        one.proto
-        for one in at.get("page_link")
-        if one.proto.label.startswith(begun)
-        or one.proto.label.endswith((", among all tensors", ", on Predict"))
+        link.proto
+        for link in at.get("page_link")
+        if link.proto.label.startswith(begun)
+        or link.proto.label.endswith((", among all tensors", ", on Predict"))
     )
-    return [(one.page, dict(parse_qsl(one.query_string))) for one in result]
+    return [(link.page, dict(parse_qsl(link.query_string))) for link in result]
 
 
 def test_every_line_leads_where_its_tensors_are(every_line: AppTest) -> None:

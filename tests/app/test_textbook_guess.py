@@ -36,9 +36,9 @@ EDITED = {
 
 
 def bars(at: AppTest) -> dict[str, Any]:
-    """What the bars are drawn from, asked for or compared."""
+    """The data of the bars, asked for or compared."""
     parts = [c.proto for c in at.get("bidi_component") if '"names"' in c.proto.json]
-    return {one.id.rsplit("-", 1)[-1]: json.loads(one.json) for one in parts}
+    return {part.id.rsplit("-", 1)[-1]: json.loads(part.json) for part in parts}
 
 
 def test_every_row_is_predicted_in_one_chapter() -> None:
@@ -53,7 +53,7 @@ def test_a_row_is_hidden_until_it_is_guessed_or_its_numbers_are_others() -> None
         assert "Predict first." in text_of(at)
         assert PICTURE.get(id, [""])[0] not in pictures(at)
         assert not any(f"{share:.4f}" in text_of(at) for share in REAL[id] if 0 < share)
-        assert not any("real" in one for one in bars(at).values())
+        assert not any("real" in data for data in bars(at).values())
         for address in EDITED.get(id, ()):
             at = open_page("textbook", chapter=CHAPTER[id], **address)
             assert bars(at) == {}, address
@@ -100,15 +100,15 @@ def test_a_guess_is_taken_junk_is_none_and_a_row_may_be_shown_without(
 
 def test_what_is_said_of_a_guess_is_plain() -> None:
     result = {guess.describe(guesses.judge(ROWS[id], given)) for id, given, _ in MISTAKES}
-    assert len({one.partition(". ")[2] for one in result}) > 6
+    assert len({text.partition(". ")[2] for text in result}) > 6
     assert grade(result) <= 9
     assert guess.describe(Verdict(0.004, "")).startswith("Close! Your guess is off by less than")
 
 
 def test_guesses_go_into_a_file_and_come_back_and_are_summed_up() -> None:
     at = revisit("crane", guesses={"crane": [50, 25, 25]})
-    kept: dict[str, list[int]] = {"crane": [1, 1, 98], "mask": []}
-    content = {"answered": {"mask": ["mask_row"]}, "guesses": kept}
+    stored: dict[str, list[int]] = {"crane": [1, 1, 98], "mask": []}
+    content = {"answered": {"mask": ["mask_row"]}, "guesses": stored}
     at.file_uploader(key="open_progress").upload(
         "progress.json", json.dumps(content).encode(), "application/json"
     ).run()

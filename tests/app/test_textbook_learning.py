@@ -48,9 +48,9 @@ def one_training(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         lesson, "training", lambda n: results.setdefault(n, lesson.Training(n, TINY))
     )
     yield
-    for one in results.values():
-        one.cancel()
-        one.wait(time.monotonic() + 20)
+    for training in results.values():
+        training.cancel()
+        training.wait(time.monotonic() + 20)
 
 
 def test_the_sentence_is_shifted_and_its_loss_is_the_models() -> None:
@@ -131,7 +131,7 @@ def test_the_models_are_trained_when_asked(one_training: None) -> None:
     (table,) = [t.value for t in at.dataframe if "it writes" in t.value]
     assert table["model"].tolist() == list(learning.PARTS)
     names, V = list(learning.PARTS), len(learning.corpus().letters)
-    last = [one.points[-1].loss for one in job.learned.values()]
+    last = [learned.points[-1].loss for learned in job.learned.values()]
     assert table["loss"].tolist() == last
     text = learning.corpus()
     for name, loss, wrote in zip(learning.PARTS, last, table["it writes"], strict=True):
@@ -145,9 +145,9 @@ def test_the_models_are_trained_when_asked(one_training: None) -> None:
         assert float(F.cross_entropy(logits, follow)) == pytest.approx(loss, abs=1e-5)
         assert len(wrote) == lesson.WRITTEN
         assert set(wrote) <= set(text.letters)
-    for line, one in zip(chart(at, "learn_losses")["data"], job.learned.values(), strict=True):
+    for line, learned in zip(chart(at, "learn_losses")["data"], job.learned.values(), strict=True):
         assert line["x"].tolist() == [2, 4, 6, 8]
-        assert_allclose(line["y"], [point.loss for point in one.points[1:]])
+        assert_allclose(line["y"], [point.loss for point in learned.points[1:]])
     counts = table["parameters"].tolist()
     own = [sum(p.numel() for p in learning.build(n, V, TINY, 3).parameters()) for n in names]
     assert counts == own
@@ -179,7 +179,7 @@ def test_a_training_is_stopped_and_begun_anew(
     assert not job.error
     assert 0 < job.share < 1
     assert list(job.learned) == list(learning.PARTS)[:3]  # what came stays
-    assert [bool(one.written) for one in job.learned.values()] == [True, True, False]
+    assert [bool(learned.written) for learned in job.learned.values()] == [True, True, False]
     monkeypatch.setattr(job, "tell", tell)
     job.reset()
     job.go_on(model)

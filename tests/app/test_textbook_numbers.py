@@ -1,4 +1,4 @@
-"""What a chapter draws and writes follows from its tables, after every kind of edit, in NumPy.
+"""A chapter's pictures and words follow from its tables, after every kind of edit, in NumPy.
 
 Formulas are worked out again the reader's way: numbers are taken from those that stand on the page,
 and from nowhere else but the page's own tables; with very small and large numbers too.
@@ -200,7 +200,7 @@ def test_sharpness_is_shown_as_a_mean_with_its_spread(hs: int) -> None:
     weights = [-np.sort(-softmax(scores / divisor), axis=1) for divisor in (1, np.sqrt(hs))]
     assert_allclose(matrix(at, "sharpness"), [result.mean(axis=0) for result in weights], atol=1e-5)
     spreads = [attention.largest_weight(scores, float(by)) for by in (1, np.sqrt(hs))]
-    messages = [f"**{one.mean:.2f}** ({one.low:.2f} to {one.high:.2f})" for one in spreads]
+    messages = [f"**{s.mean:.2f}** ({s.low:.2f} to {s.high:.2f})" for s in spreads]
     assert f"Unscaled {messages[0]}, divided by √hs {messages[1]}" in text_of(at)
     assert f", {attention.SCALE_DRAWS} draws" in next(iter(heatmaps(at, "sharpness")))
 
@@ -239,7 +239,7 @@ def test_the_mask_closes_over_the_tables_scores(edit: tuple[float, ...]) -> None
     )
     assert data["at"] == 3
     assert len(data["frames"]) == 5
-    saved = kept(at, "Scores and weights, while the mask closes row by row, step 4 of 5")
+    saved = still(at, "Scores and weights, while the mask closes row by row, step 4 of 5")
     assert_allclose(saved.matrices[0].values, closed(scores, 3), atol=1e-5)
     assert_allclose(saved.matrices[1].values, softmax(closed(scores, 3)), atol=1e-6)
     assert len(saved.table()) == 2 * 16
@@ -254,14 +254,14 @@ def test_the_mask_closes_over_the_tables_scores(edit: tuple[float, ...]) -> None
 
 
 def cells(frame: Any, name: str) -> np.ndarray:
-    """What stands in the cells of a matrix of a frame, (4, 4)."""
+    """The numbers in the cells of a matrix of a frame, (4, 4)."""
     marks = {mark["key"]: mark["text"] for mark in frame["marks"]}
     texts = [[marks[f"{name} {row} {column}"] for column in range(4)] for row in range(4)]
     plain = [[text.replace("−", "-").replace("∞", "inf") for text in row] for row in texts]
     return np.array(plain, float)
 
 
-def kept(at: Any, name: str) -> Still:
+def still(at: Any, name: str) -> Still:
     """The frame that Save offers under a name."""
     still = at.session_state["_shown"].pictures[name]
     assert isinstance(still, Still)
@@ -285,13 +285,13 @@ def test_the_merges_of_the_followed_word_end_in_its_tokens() -> None:
     data = sent(at, "merge_step_player")
     pieces = [[mark["text"] for mark in frame["marks"]] for frame in data["frames"]]
     assert pieces[0] == list("·unbelievable")
-    assert ["".join(one) for one in pieces] == ["·unbelievable"] * len(pieces)
-    assert [len(one) for one in pieces] == list(range(len(pieces[0]), len(pieces[-1]) - 1, -1))
+    assert ["".join(step) for step in pieces] == ["·unbelievable"] * len(pieces)
+    assert [len(step) for step in pieces] == list(range(len(pieces[0]), len(pieces[-1]) - 1, -1))
     known = [name.replace(" ", "·") for name in names]
     assert "|".join(pieces[-1]) in "|".join(known)
-    for one, frame in zip(pieces[1:], data["frames"][1:], strict=True):
+    for step, frame in zip(pieces[1:], data["frames"][1:], strict=True):
         left, right = re.split(r" \+ |: ", frame["caption"])[:2]
-        assert left + right in one
+        assert left + right in step
     words, n_merges = text_of(at), len(tokenizer.merges)
     assert f"**{n_merges:,}** merges and **{tokenizer.n_vocab:,}** tokens" in words
     assert "Type one of your own" in text_of(visit("bpe", text="", bos="true"))
@@ -301,11 +301,11 @@ def test_orders_with_and_without_places_and_mask() -> None:
     for on, causal in ((False, False), (False, True), (True, False), (True, True)):
         requested = {"mask_places": str(on).lower(), "order_mask": str(causal).lower()}
         at = open_page("textbook", chapter="mask", **requested)
-        places = np.array([[0.3, 0.0], [0.0, 0.3], [-0.3, 0.0]]) * on
-        gap = orders(places, causal)
+        positions = np.array([[0.3, 0.0], [0.0, 0.3], [-0.3, 0.0]]) * on
+        gap = orders(positions, causal)
         assert f"between the two sentences, rounded: **{gap:.4f}**" in text_of(at)
         for title, order in (("crane ate fish", [0, 1, 2]), ("fish ate crane", [2, 1, 0])):
-            mixed = mixed_words(order, places, causal)
+            mixed = mixed_words(order, positions, causal)
             assert_allclose(heatmaps(at, "order")[title], mixed, atol=1e-6)
 
 
@@ -332,7 +332,7 @@ def test_heads_are_split_where_they_can_be(T: str, C: str, nh: str) -> None:
     blocks = [m for m in data["frames"][2]["marks"] if m["fill"]]
     assert len(blocks) == min(int(T), 4) * int(nh)
     what = f"{C} channels of {min(int(T), 4)} tokens, split into {nh} heads and merged again"
-    saved = kept(at, f"{what}, step 3 of 5")
+    saved = still(at, f"{what}, step 3 of 5")
     assert saved.frame.caption == data["frames"][2]["caption"]
     assert [mark.key for mark in saved.frame.marks] == [
         m["key"] for m in data["frames"][2]["marks"]
@@ -421,7 +421,7 @@ def test_the_stream_is_that_of_the_readers_sentence(text: str, query: int, causa
     frames = sent(at, "stream_step_player")["frames"]
     marks = [{mark["key"]: mark["text"] for mark in frame["marks"]} for frame in frames]
     results = [
-        [one.get(f"{key} number", "") for key in ("added", "length", "turned")] for one in marks
+        [frame.get(f"{key} number", "") for key in ("added", "length", "turned")] for frame in marks
     ]
     run = gpt2viz.trace(bundled_model(), text, causal=causal)
     way = stops(bundled_model(), run, query)
@@ -436,7 +436,7 @@ def test_the_stream_is_that_of_the_readers_sentence(text: str, query: int, causa
     assert all(caption.startswith(f"“{word}”: ") for caption in messages)
     assert messages[0].endswith(f"Nearest row: “{word}”, cosine 1.00.")
     assert results[0][2] == ""
-    lengths, cosines = kept(
+    lengths, cosines = still(
         at, f"A token's way through the residual stream, step 3 of {len(results)}"
     ).series
     after = [np.linalg.norm(vector) for vector in (way[2].added, way[2].stream)]
@@ -524,11 +524,11 @@ def test_a_sum_of_words_is_told_as_it_comes_out(words: str) -> None:
     all_near, others = near(table, total, []), near(table, total, [a, b, c])
     alone = near(table, table[a], [a, b, c])
     text = text_of(at)
-    places = others.index(hoped) + 1, alone.index(hoped) + 1
-    assert f"is number **{places[0]:,}** among the sum's neighbours" in text
-    assert f"alone it is number {places[1]:,}." in text
+    ranks = others.index(hoped) + 1, alone.index(hoped) + 1
+    assert f"is number **{ranks[0]:,}** among the sum's neighbours" in text
+    assert f"alone it is number {ranks[1]:,}." in text
     moved = {-1: "moved it up the list", 0: "did not change its place", 1: "moved it down the list"}
-    assert f"So the sum {moved[int(np.sign(places[0] - places[1]))]}." in text
+    assert f"So the sum {moved[int(np.sign(ranks[0] - ranks[1]))]}." in text
     assert ("one of the three input words" in text) == (all_near[0] in (a, b, c))
     rows = at.session_state["_shown"].tables["Nearest neighbours of the sum"]
     listed = [re.findall(r"(\S+) -?\d\.\d\d", row) for row in rows["with the cosine"]]

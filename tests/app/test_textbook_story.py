@@ -90,7 +90,7 @@ def test_the_sums_of_fish_are_written_out() -> None:
     for word, key, score in zip(
         CRANE.split(), ("-1, -2", "2, 0", "0, -4", "2, -2"), scores, strict=True
     ):
-        first, second = (f"({one})" if one < "0" else one for one in key.split(", "))
+        first, second = (f"({n})" if n < "0" else n for n in key.split(", "))
         assert rf"{word}: }} 3 \cdot {first} + 3 \cdot {second} = {score}" in written
     weights, written = (
         softmax(np.array(scores) / np.sqrt(2)),
@@ -131,11 +131,11 @@ EDITED = {
 
 @cache
 def expected() -> dict[str, np.ndarray]:
-    """What the oracle makes of the edited tables."""
+    """The oracle's results from the edited tables."""
     heads = [tuple(EDITED[f"tiny_{part}{head}"] for part in "qkv") for head in (0, 1)]
     named = ("words", "places", "merge", "widen", "back")
-    words, places, *rest = (EDITED[f"tiny_{name}"] for name in named)
-    return tiny_worked_out(words, places, heads, *rest)
+    words, positions, *rest = (EDITED[f"tiny_{name}"] for name in named)
+    return tiny_worked_out(words, positions, heads, *rest)
 
 
 @cache
@@ -152,8 +152,8 @@ def test_edited_tables_are_followed_by_every_later_step() -> None:
     for name, table in {"heads": "tiny_merge", "mlp": "tiny_widen"}.items():
         fields = sent(edited(name), f"grid_{table}")["values"]
         assert_allclose(np.reshape(fields, SHAPES[table]), EDITED[table], atol=1e-7)
-    places = np.reshape(sent(chapter("order"), "grid_tiny_places")["values"], (4, 4))
-    assert_allclose(places, tiny_story()["positions"], atol=1e-6)
+    positions = np.reshape(sent(chapter("order"), "grid_tiny_places")["values"], (4, 4))
+    assert_allclose(positions, tiny_story()["positions"], atol=1e-6)
 
 
 def test_formulas_follow_from_edited_tables() -> None:
@@ -233,8 +233,8 @@ def oracle(text: str, causal: bool) -> dict[str, Any]:
 
 
 def link(at: AppTest, page: str, name: str) -> dict[str, str]:
-    """What the chapter's link to a page asks for; ``name`` is a parameter that only it has."""
-    (result,) = (one for one in links(at, page) if name in one)
+    """The parameters in the chapter's link to a page; ``name`` is one that only it has."""
+    (result,) = (query for query in links(at, page) if name in query)
     return result
 
 
@@ -264,7 +264,7 @@ def check_neurons(at: AppTest, results: dict[str, Any], n: int) -> None:
     bent = ACTIVATIONS[checkpoint.config["activation_function"]](widened)
     best = np.argsort(-abs(bent))[:8]
     columns = matrices(at, "real_neurons")[0].grid["columns"]
-    assert columns == [f"{place} {neuron}" for place, neuron in enumerate(best)]
+    assert columns == [f"{rank} {neuron}" for rank, neuron in enumerate(best)]
     assert_allclose(matrix(at, "real_neurons"), [widened[best], bent[best]], atol=1e-4)
     (fires,) = matrix(at, "real_fires")
     highest = bent.argmax()

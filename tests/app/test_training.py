@@ -109,7 +109,7 @@ def tiles(data: Any, text: str) -> np.ndarray:
 
 
 def read_early(of: Oracle, run: Any) -> list[np.ndarray]:
-    """What comes next if the stream ended after the embeddings and after each layer."""
+    """Next-token probabilities if the stream ended after the embeddings and after each layer."""
     ends = [run["embedding"][-1], *(stream[-1] for stream in run["residual_out"])]
     return [softmax(of.unembedding @ of.normed(end, None)) for end in ends]
 
@@ -244,11 +244,11 @@ def test_the_way_to_a_heads_birth(grown: Path, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setenv(settings.MODELS_VARIABLE, os.pathsep.join(map(str, (grown, plain))))
     for page in ("head", "attention"):
         links = open_page(page, model="grown", layer="1", head="2").get("page_link")
-        (link,) = [one.proto for one in links if one.proto.label == "When did this head form?"]
+        (link,) = [link.proto for link in links if link.proto.label == "When did this head form?"]
         assert link.page == "training"
         assert {"layer=1", "head=2", "model=grown"} <= set(link.query_string.split("&"))
     others = open_page("head", model="plain", layer="1", head="2").get("page_link")
-    assert not [one for one in others if "form" in one.proto.label]
+    assert not [link for link in others if "form" in link.proto.label]
 
 
 def test_a_checkpoint_that_cannot_be_read_is_one_message(grown: Path) -> None:
@@ -261,13 +261,13 @@ def test_a_checkpoint_that_cannot_be_read_is_one_message(grown: Path) -> None:
 def test_the_models_of_all_points_stay_within_the_owners_bound(
     grown: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    kept = ByteLRUCache[gpt2viz.Model](int(2.5 * gpt2viz.load_model(grown).nbytes))
-    monkeypatch.setattr(run_cache, "models", lambda: kept)
+    cache = ByteLRUCache[gpt2viz.Model](int(2.5 * gpt2viz.load_model(grown).nbytes))
+    monkeypatch.setattr(run_cache, "models", lambda: cache)
     ids = gpt2viz.load_model(grown).tokenizer.encode(TEXT)
     for step in STEPS:
         checkpoint_runs.run_at(RunKey("grown", tuple(ids), True), step)
-    assert "grown" in kept
-    assert [step for step in STEPS if ("grown", step) in kept] == [300]
+    assert "grown" in cache
+    assert [step for step in STEPS if ("grown", step) in cache] == [300]
 
 
 def test_a_worker_takes_the_points_that_all_share(
@@ -287,4 +287,4 @@ def test_the_smallest_text_at_a_step_that_is_not_there(grown: Path) -> None:
     data = sent(at, "steps")
     assert (len(data["map"]["rows"]), data["at"]) == (1, 1)
     assert "your sentence" not in [line["name"] for line in data["curves"]["loss"]["lines"]]
-    assert "step: 7 can't be shown here" in "\n".join(one.value for one in at.warning)
+    assert "step: 7 can't be shown here" in "\n".join(block.value for block in at.warning)

@@ -1,4 +1,4 @@
-"""What the What if page shows is an edited run: held against NumPy, edited alike."""
+"""The What if page shows an edited run: held against NumPy, edited alike."""
 
 from __future__ import annotations
 
@@ -63,8 +63,8 @@ def test_64_edits_are_the_most_and_each_button_keeps_its_own() -> None:
     at = open_page("what_if", text="the cat sat", edits=",".join(factors))
     assert len(at.session_state["edits"]) == edits.MOST
     widgets = at._session_state._state._new_widget_state.widget_metadata.values()
-    kept = [len(repr(widget.callback_args)) for widget in widgets if widget.callback_args]
-    assert sum(kept) < 40_000  # and not 64 times 63 edits
+    sizes = [len(repr(widget.callback_args)) for widget in widgets if widget.callback_args]
+    assert sum(sizes) < 40_000  # and not 64 times 63 edits
     at.button(key="add_edit").click().run()
     assert "Not added. One run can have at most 64 edits" in " ".join(w.value for w in at.warning)
     assert len(at.session_state["edits"]) == edits.MOST
@@ -114,8 +114,8 @@ def test_baseline_beside_changed(runs: Any, query: int | None) -> None:
     changes = heatmaps(at, "where_map")["largest difference"]
     assert_allclose(changes, np.abs(weights_edited - weights).max(axis=(2, 3)), **TOLERANCE)
 
-    place = -1 if query is None else query
-    p, q = softmax(logits[place]), softmax(logits_edited[place])
+    index = -1 if query is None else query
+    p, q = softmax(logits[index]), softmax(logits_edited[index])
     table = at.dataframe[0].value
     assert_allclose(table["baseline (%)"], 100 * p[table["id"]], rtol=2e-3, atol=1e-4)
     assert_allclose(table["changed (%)"], 100 * q[table["id"]], rtol=2e-3, atol=1e-4)
@@ -134,19 +134,19 @@ def test_baseline_beside_changed(runs: Any, query: int | None) -> None:
         written = bundled_model().tokenizer.token_bytes(best).decode().replace(" ", "·")
         assert token == f"“{written}”"
         assert float(percent) == pytest.approx(100 * probabilities[best], abs=0.02)
-    hold_lens(at, runs, place)
+    hold_lens(at, runs, index)
 
 
-def hold_lens(at: Any, runs: Any, place: int) -> None:
+def hold_lens(at: Any, runs: Any, index: int) -> None:
     (heat,), curves = matrices(at, "lens_runs"), chart(at, "lens_runs_curves")["data"]
-    expected = np.stack([lens[:, place] for _, _, lens in runs], axis=1)  # (places, 2, n_vocab)
+    expected = np.stack([lens[:, index] for _, _, lens in runs], axis=1)  # (places, 2, n_vocab)
     p = np.array([[softmax(logits) for logits in row] for row in expected])
     assert_allclose(heat.values, p.max(axis=-1), rtol=2e-3, atol=2e-4)
     names = bundled_model().tokenizer
     for row, best in zip(heat.texts("words"), p.argmax(axis=-1), strict=True):
         for shown, token in zip(row, best, strict=True):
             assert shown[:4] == names.token_bytes(int(token)).decode().replace(" ", "·")[:4]
-    answer = runs[0][1][place].argmax()
+    answer = runs[0][1][index].argmax()
     bits = -(p * np.log2(p)).sum(axis=-1)
     for run in (0, 1):
         rank, entropy = (curve["x"] for curve in curves[2 * run : 2 * run + 2])
@@ -188,7 +188,7 @@ def test_the_chosen_head_is_what_is_offered() -> None:
 def most_changed(edits: str) -> tuple[int, int]:
     """The head whose weights differ most, anywhere, between an edited run and one without."""
     model = bundled_model()
-    runs = [gpt2viz.trace(model, TEXT, edits=parse_edits(one)) for one in ("", edits)]
+    runs = [gpt2viz.trace(model, TEXT, edits=parse_edits(text)) for text in ("", edits)]
     weights = [np.stack([run.stage("weights", n)[0] for n in range(N_LAYER)]) for run in runs]
     apart = np.abs(weights[0] - weights[1]).max(axis=(2, 3))
     return int(apart.argmax() // N_HEAD), int(apart.argmax() % N_HEAD)

@@ -77,8 +77,8 @@ def test_it_says_the_reason_and_what_is_left_without_a_head() -> None:
     for edit, left in zip(edits, weights, strict=True):
 
         def off(layer: int, heads: np.ndarray, edit: gpt2viz.Edit = edit) -> np.ndarray:
-            kept = (layer != edit.layer) | (np.arange(N_HEAD) != edit.head)
-            return heads * kept[:, None, None]
+            on = (layer != edit.layer) | (np.arange(N_HEAD) != edit.head)
+            return heads * on[:, None, None]
 
         run = reference(BUNDLED, ids_of(CATS), causal=True, heads_become=off)
         assert left == f"{run['weights'][LAYER][HEAD, 8, 2]:.2f}"
@@ -87,7 +87,7 @@ def test_it_says_the_reason_and_what_is_left_without_a_head() -> None:
 def a_way(model: gpt2viz.Model, run: gpt2viz.Trace) -> tuple[Step, Step, Step]:
     """From a cell of the last layer over a head of a layer between to one of layer 0."""
 
-    def behind(cell: Step) -> list[Step]:
+    def earlier(cell: Step) -> list[Step]:
         case = gpt2viz.reason(gpt2viz.explain_row(model, run, *cell[:3]), cell.key)
         at_key = [case.source_of("key", pair.key_part) for pair in case.pairs]
         at_query = [case.source_of("query", pair.query_part) for pair in case.pairs]
@@ -97,9 +97,9 @@ def a_way(model: gpt2viz.Model, run: gpt2viz.Trace) -> tuple[Step, Step, Step]:
     return next(
         (cell, over, last)
         for cell in cells
-        for over in behind(cell)
+        for over in earlier(cell)
         if over.layer > 0
-        for last in behind(over)
+        for last in earlier(over)
         if last.layer == 0
     )
 
@@ -254,7 +254,7 @@ def test_the_path_is_drawn_said_and_opened(monkeypatch: pytest.MonkeyPatch) -> N
     hops = strongest_path(model, run, look)
     assert hops[1].step.layer != hops[1].step.head
     shown = at.session_state["_shown"].pictures.values()
-    (drawn,) = (one for one in shown if isinstance(one, Thumbnails))
+    (drawn,) = (p for p in shown if isinstance(p, Thumbnails))
     assert drawn.arrows[0].written == f"{100 * hops[0].by.share:.0f} %"
     assert drawn.arrows[-1].written == f"{hops[-1].by.part} {100 * hops[-1].by.share:.0f} %"
     hold_exported(drawn, hops)
@@ -307,7 +307,7 @@ def went(
     row: int,
     column: int,
 ) -> dict[str, str]:
-    """What the address says on the page that opens."""
+    """The parameters in the address of the page that opens."""
     opened: list[dict[str, str]] = []
     with monkeypatch.context() as patch:
         patch.setattr(address, "parameters", lambda requested: address_after(HERE, requested))

@@ -74,7 +74,7 @@ def test_the_address_says_what_is_drawn() -> None:
     result = gpt2viz.composition(model)
     above, edge = top_edges(result, "ratio", ["v"], 10), result.edge((0, 1), (3, 2), "q")
     assert sorted(name for name, _ in drawn(at)) == sorted(map(str, (*above.edges, edge)))
-    assert_allclose(at.dataframe[0].value["ratio"], [one.ratio for one in (*above.edges, edge)])
+    assert_allclose(at.dataframe[0].value["ratio"], [e.ratio for e in (*above.edges, edge)])
     run = gpt2viz.trace(model, CATS)
     here = edge_share(model, run, edge, 4)
     assert "**Head 0.1 feeds head 3.2's queries" in page_text(at)

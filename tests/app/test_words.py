@@ -69,11 +69,11 @@ def _frames(at: AppTest) -> list[str]:
 def test_more_heads_are_others() -> None:
     at = open_page("attention", picture="lines", head="3", more="3,4")
     assert of_message(canvas(at, "one_head"))["head"]["more"] == [3, 4]
-    (lines,) = (one for one in at.session_state["_shown"].pictures if "as lines" in one)
+    (lines,) = (name for name in at.session_state["_shown"].pictures if "as lines" in name)
     assert "head 3, 4, as lines" in lines
     assert not notices(at)
     at = open_page("attention", picture="lines", head="4", more="3,4")
-    (lines,) = (one for one in at.session_state["_shown"].pictures if "as lines" in one)
+    (lines,) = (name for name in at.session_state["_shown"].pictures if "as lines" in name)
     assert "head 4, 3, as lines" in lines
 
 
@@ -195,10 +195,10 @@ def test_the_pages_say_how_this_run_was_masked(
 
 def test_a_logit_minus_itself_is_not_offered() -> None:
     at = open_page("predict")
-    one, other = (at.selectbox(key=key) for key in ("explain", "minus"))
-    assert one.value in one.options
-    assert one.value not in other.options
-    assert {*other.options[1:], one.value} == {*one.options}
+    explain, minus = (at.selectbox(key=key) for key in ("explain", "minus"))
+    assert explain.value in explain.options
+    assert explain.value not in minus.options
+    assert {*minus.options[1:], explain.value} == {*explain.options}
 
 
 @each(

@@ -196,18 +196,18 @@ def test_nor_is_one_that_the_browser_cut_out_just_before() -> None:
 def test_a_drag_inside_one_cell_takes_in_nothing_and_a_way_leads_back(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    kept: list[object] = []
-    monkeypatch.setattr(address, "put", lambda *put: kept.append(put))
+    calls: list[object] = []
+    monkeypatch.setattr(address, "put", lambda *put: calls.append(put))
     names = tuple(str(n) for n in range(T))
     part = Window(range(300, 304), range(290, 296), T)
     whole = Panel("", np.zeros((T, T), np.float32), Axis("query", names), Axis("key", names))
     drag = part.drag(part.fit(whole)).choose
     drag(Dragged("weights", (2, 1), (1, 3)))  # from 1.2 to 1.4: no cell's middle is in it
     drag(Dragged("weights", (1, 2), (4, 3)))
-    assert not kept
+    assert not calls
     drag(Dragged("weights", (1, 2), (3, 3)))
     zoom.show_whole()
-    assert kept == [(parameters.ZOOM, (301, 303, 293, 294)), (parameters.ZOOM, ())]
+    assert calls == [(parameters.ZOOM, (301, 303, 293, 294)), (parameters.ZOOM, ())]
 
 
 def test_a_long_text_shows_its_chips_part_by_part_around_the_chosen_one() -> None:
@@ -234,9 +234,7 @@ def test_lines_are_drawn_of_a_part_that_they_can_be_told_apart_in() -> None:
     assert any("Lines need" in caption.value for caption in whole.caption)
     part = look("attention", picture="lines", zoom="100,160,40,120")
     assert not any("Lines need" in caption.value for caption in part.caption)
-    (lines,) = (
-        one for one in part.session_state["_shown"].pictures.values() if isinstance(one, Lines)
-    )
+    (lines,) = (p for p in part.session_state["_shown"].pictures.values() if isinstance(p, Lines))
     assert lines.what == (
         "Attention weights of layer 1, head 2, queries 100 to 159, keys 40 to 119, as lines"
     )
@@ -254,7 +252,7 @@ def canvases(page: str, **chosen: str) -> dict[str, bytes]:
     """By its key, what is sent of every picture on a page whose parts the browser can draw."""
     at = open_page(page, text=SENTENCE, layer="1", head="4", query="5", key="3", **chosen)
     sent = [part.proto for part in at.get("bidi_component") if part.proto.bytes]
-    return {one.id: one.bytes for one in sent if {"panels", "zooms"} <= header_of(one.bytes).keys()}
+    return {c.id: c.bytes for c in sent if {"panels", "zooms"} <= header_of(c.bytes).keys()}
 
 
 def agree(drawn: Mapping[str, bytes], folder: Path) -> None:
@@ -308,8 +306,8 @@ def odd(part: Window) -> bytes:
     rows, columns = Axis("query", names), Axis("key", names)
     more: dict[str, Any] = {"masked": masked, "masked_text": "later", "least": 0.01}
     panels = [
-        part.fit(Panel(f"{n}", one, rows, columns, str(n), masked_name=f"masked {n}", **more))
-        for n, one in enumerate(values)
+        part.fit(Panel(f"{n}", cells, rows, columns, str(n), masked_name=f"masked {n}", **more))
+        for n, cells in enumerate(values)
     ]
     picture = Heatmaps("odd", panels, "signed", n_columns=2, row=4, column=3)
     return encode(header(picture, LIGHT, part.shown), panels)
@@ -323,7 +321,7 @@ def test_numbers_of_every_kind_are_cut_as_they_are(tmp_path: Path) -> None:
 
 
 def matrix(n: int) -> Panel:
-    names = [f"token {place}" for place in range(n)]
+    names = [f"token {i}" for i in range(n)]
     values = np.random.default_rng(n).random((n, n), np.float32)
     return Panel("one", values, Axis("query", names), Axis("key", names))
 
@@ -334,8 +332,8 @@ def test_a_part_knows_what_it_was_cut_from_and_is_kept_without() -> None:
     assert part.whole is whole
     assert crop(part, range(3, 4), range(2)).whole is whole
     assert pool_panel(part, 2).whole is None
-    kept = pickle.loads(pickle.dumps(part))  # noqa: S301 (packed here)
-    assert kept.whole is None
+    copy = pickle.loads(pickle.dumps(part))  # noqa: S301 (packed here)
+    assert copy.whole is None
     assert part.whole is whole
     assert "token 8" not in repr(part)
     assert len(pickle.dumps(part)) < len(pickle.dumps(whole))

@@ -72,8 +72,8 @@ def test_a_message_arrives_bit_by_bit_and_in_its_colours(tmp_path: Path) -> None
     masked[1, 2] = masked[4, 6] = False
     rows = Axis("query", ["“ein”", "\u2068", "<b>", "🙂", "e"])
     panels = [
-        Panel(str(n), one, rows, Axis("key", list("abcdefg")), str(n), masked=hidden)
-        for n, (one, hidden) in enumerate(zip(values, (None, masked), strict=True))
+        Panel(str(n), cells, rows, Axis("key", list("abcdefg")), str(n), masked=hidden)
+        for n, (cells, hidden) in enumerate(zip(values, (None, masked), strict=True))
     ]
     message = canvas.encode(canvas.header(Heatmaps("what", panels, "signed"), LIGHT), panels)
     (tmp_path / "message").write_bytes(message)
