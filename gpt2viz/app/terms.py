@@ -129,7 +129,7 @@ TERMS: tuple[Term, ...] = (
     Term(
         "Head",
         "One of several attention units that work side by side in a layer, each with its own "
-        "queries, keys and values. Counted from 0.",
+        "queries; keys and values are its own or its group's. Counted from 0.",
         _VASWANI,
     ),
     Term(
@@ -184,7 +184,8 @@ TERMS: tuple[Term, ...] = (
     Term(
         "MLP",
         "Multi-layer perceptron, the second half of a layer: two matrices with a curve between "
-        "them, applied to each token alone. Elsewhere: feed-forward network.",
+        "them, or three if one is a gate, applied to each token alone. Elsewhere: feed-forward "
+        "network.",
         _VASWANI,
     ),
     Term(

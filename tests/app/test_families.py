@@ -22,7 +22,7 @@ from gpt2viz.pictures.from_trace import one_head, stage_panel, weights_measure
 from gpt2viz.run.hooks import network_graph
 from tests.app.cases import each
 from tests.app.chapters import links, matrix
-from tests.app.pages import VIEWS, chart, chips, matrices, open_page, page_text, sent
+from tests.app.pages import VIEWS, chart, chips, matrices, open_page, page_text, pictures, sent
 from tests.llama_checkpoints import FAMILIES, write_llama
 from tests.numpy_llama import read, reference
 
@@ -56,7 +56,10 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 #: Words for parts of GPT-2 that these models lack.
-OF_GPT2 = re.compile(r"LayerNorm|GELU|qkv|dropout|\bwpe\b|b_O|places? has a vector|GPT-2's")
+OF_GPT2 = re.compile(
+    r"LayerNorm|GELU|qkv|dropout|\bwpe\b|b_O|places? has a vector|GPT-2's|position embedding"
+    r"|position and its context are added|bias and MLP|norms, the MLP's curve"
+)
 
 
 #: Where a model's own stages are shown, or counted: those of qwen3 are llama's and two more.
@@ -75,7 +78,7 @@ def test_every_page_opens_and_tells_of_no_part_that_is_not_there(model: str, add
     at = open_page(address, model=model, text="the cat sat on the mat")
     assert not at.error, [block.value for block in at.error]
     if not address.startswith("textbook"):
-        assert not OF_GPT2.findall(page_text(at))
+        assert not OF_GPT2.findall(" ".join([page_text(at), *pictures(at).values()]))
     elif chapter := CHAPTERS.get(address.removeprefix("textbook?chapter=")):
         lacks = set(chapter.stages.split()) - network_graph(run_cache.load(model).network).keys()
         assert ("the bundled model, stories, reads your sentence" in page_text(at)) == bool(lacks)

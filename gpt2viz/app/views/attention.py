@@ -336,4 +336,6 @@ def _draw_notes(
         )
         if strong:
             with st.popover("Why is the first column so strong?", type="tertiary"):
-                prose.markdown(sentence("attention.sink"))
+                seen = ", which every query can see"
+                far = min(view.trace.windows) < view.n_tokens  # then not every query can
+                prose.markdown(sentence("attention.sink", seen="" if far else seen))

@@ -163,7 +163,7 @@ def _stages(view: View, part: Window, chosen: Step, as_lines: bool) -> list[str]
             arrow, lined = "↓" if stage == mixed[0] else "→", as_lines if stage.of_pairs else None
             with column:
                 drawn.append(draw(stage, arrow, (True, True), 280, lined))
-        _draw_legend(view)
+        _draw_legend(view, chosen.layer)
         if "q_unrotated" in view.trace.graph:
             _other_distances(view, chosen)
     return drawn
@@ -203,9 +203,11 @@ def _other_distances(view: View, chosen: Step) -> None:
     )
 
 
-def _draw_legend(view: View) -> None:
+def _draw_legend(view: View, layer: int) -> None:
     """Draw the colour scale, and explain the steps from picture to picture in a tip."""
-    tip = labels.sentence("head.steps", masked=", masked" if view.trace.causal else "")
+    divisor, masked = view.trace.config.layer_divisor(layer), ", masked" * view.trace.causal
+    by_layer = f" and {divisor}" if divisor > 1 else ""
+    tip = labels.sentence("head.steps", layer=by_layer, masked=masked)
     shades = ", ".join(f"{color} {100 * stop:.0f}%" for stop, color in view.colors.signed)
     with st.container(key="signs", horizontal=True, vertical_alignment="center"):
         st.html(

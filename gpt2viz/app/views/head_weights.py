@@ -58,12 +58,8 @@ def draw(view: View, part: Window, layer: int, head: int) -> None:
             with st.expander("The heads that it is wired to"):
                 _partners(reading.wiring, layer, head)
         with st.expander("How this is measured"):
-            prose.caption(
-                "Left: scores from token and position embeddings only"
-                + ("; layer 0 reads nothing else" if layer == 0 else "")
-                + ". Right: this run's. Both are divided as for softmax, less the mean of their "
-                "row, and r is their correlation."
-            )
+            alone = "" if layer else "; layer 0 reads nothing else"
+            prose.caption(sentence("weights.measured", alone=alone))
     with of_token:  # last: typed text that is no token stops the page
         _draw_token(view, layer, head)
 

@@ -308,10 +308,11 @@ def _multiply_adds(view: View) -> None:
 
 def _counting_note(view: View) -> str:
     """Return the note on work that isn't counted, and on counted work that the run doesn't use."""
-    later = "Keys that the causal mask hides are counted. "
+    hidden = "Keys that the causal mask hides are counted. " if view.trace.causal else ""
+    more = "turns by RoPE, the MLP's gate, " if "mlp_gate" in view.trace.graph else ""
     return (
-        "Not counted: softmax, norms, the MLP's curve, biases, additions, and looking up "
-        f"embeddings. {later if view.trace.causal else ''}Logits are made for the last token only."
+        f"Not counted: softmax, norms, {more}the MLP's curve, biases, additions, and looking up "
+        f"embeddings. {hidden}Logits are made for the last token only."
         + measures.reused_note(view.trace, " The counts are those of a full run.")
     )
 

@@ -220,17 +220,12 @@ def _contributions(view: View, position: int) -> None:
             + f" Difference: {labels.difference(abs(parts.total - parts.logit))}."
         ),
     )
-    prose.caption(
-        "Each component's output, passed through the final norm (its scale frozen) and the "
-        "unembedding (Elhage et al. 2021). Effects via later layers are not included. Click a head "
-        "to look inside it."
-    )
+    prose.caption(labels.sentence("predict.contributions"))
+    of = "head and MLP" if parts.attention_bias is None else "head, bias and MLP"
     grid, right = st.columns([5, 3], gap="medium")
     with grid, st.container(key="contributions"):
         output.picture(
-            contribution_map(
-                f"What each head, bias and MLP added to the logit after token {position}", parts
-            ),
+            contribution_map(f"What each {of} added to the logit after token {position}", parts),
             key="contribution_map",
             made_by=(contributions,),
             then=lambda cell: _open_part(cell, view.model.config.n_head),
