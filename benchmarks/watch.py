@@ -35,22 +35,22 @@ _WATCH = """
     }
   }
   const newPlot = () => {
-    let found = painted
+    let fresh = painted
     painted = false
     for (const plot of document.querySelectorAll(".js-plotly-plot")) {
       if (plot.calcdata && known.get(plot) !== plot.calcdata) {
         known.set(plot, plot.calcdata)
-        found = true
+        fresh = true
       }
     }
-    return found
+    return fresh
   }
   const newElement = () => {
     const before = elements
     elements = document.getElementsByTagName("*").length
-    const found = elements !== before || brushed
+    const fresh = elements !== before || brushed
     brushed = false
-    return found
+    return fresh
   }
   const look = () => {
     window.quietFrames += 1

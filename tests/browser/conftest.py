@@ -108,7 +108,7 @@ def complaints(log: str) -> list[str]:
     all the tests; it holds nothing of the app's.
     """
     result = log.split("Traceback")[1:]
-    return [one for one in result if not ("_compact_state" in one and "changed size" in one)]
+    return [text for text in result if not ("_compact_state" in text and "changed size" in text)]
 
 
 @pytest.fixture(scope="session")
@@ -141,7 +141,7 @@ class Visitor:
         self.context.set_default_timeout(PATIENCE)
         self.context.on("console", self._listen)
         self.context.on("weberror", lambda wrong: self.complaints.append(str(wrong.error)))
-        self.context.on("request", self._asked)
+        self.context.on("request", self._watch)
         self.tab = self.context.new_page()
         self.tab.on("websocket", self._connected)
 
@@ -149,7 +149,7 @@ class Visitor:
         if message.type in ("error", "warning"):
             self.complaints.append(message.text)
 
-    def _asked(self, request: Request) -> None:
+    def _watch(self, request: Request) -> None:
         # A component's own code lies in a blob: of the page; pictures are data:.
         ours = (self.server, self.server.replace("http", "ws"), "data:", "blob:", "about:")
         if not request.url.startswith(ours):
@@ -187,13 +187,13 @@ def look_alike(page: Page, width: int, dark: bool) -> None:
     page.emulate_media(color_scheme="dark" if dark else "light", reduced_motion="no-preference")
 
 
-def go(page: Page, server: str, place: str) -> None:
+def go(page: Page, server: str, path: str) -> None:
     """Go to an address of an app: where one of its pages is open, without loading it again."""
     open_already = page.url.startswith(f"{server}/")
     if open_already:  # a run that is on its way could still write its own address
         page.wait_for_selector(".stApp[data-test-script-state='notRunning']")
-    if not (open_already and page.evaluate(_GO, place)):
-        page.goto(server + place)
+    if not (open_already and page.evaluate(_GO, path)):
+        page.goto(server + path)
 
 
 @pytest.fixture
@@ -284,11 +284,11 @@ class Reader:
     """One who walks, and what the browser asks the server for."""
 
     def __init__(self, walk: Callable[..., Page], staying: list[Visitor]) -> None:
-        self._walk, self._staying, self._told = walk, staying, 0
+        self._walk, self._staying, self._counted = walk, staying, 0
 
     @property
     def page(self) -> Page:
-        """What is open."""
+        """The page that is open."""
         return self._staying[0].tab
 
     def open(self, path: str = "", **query: Any) -> Page:
@@ -302,7 +302,7 @@ class Reader:
         self.page.wait_for_timeout(300)
         settle(self.page)
         messages = self._staying[0].messages
-        result, self._told = messages - self._told, messages
+        result, self._counted = messages - self._counted, messages
         return result
 
 
@@ -422,7 +422,7 @@ def show_what_is_to_be_guessed(page: Page) -> None:
 
 
 def box_of(part: Locator) -> FloatRect:
-    """Where a part of the page that is shown stands in the window, and its size, in pixels."""
+    """The position and size in the window, in pixels, of a part of the page that is shown."""
     box = part.bounding_box()
     assert box
     return box
@@ -445,7 +445,7 @@ def open_from_menu(page: Page, name: str) -> None:
 
 
 def seen_by_axe(page: Page, *rules: str, contrast: bool = True, frame: bool = True) -> list[str]:
-    """What axe-core finds serious on a page, by all of its rules or by some; it did look.
+    """List what axe-core finds serious on a page, by all of its rules or by some; it did look.
 
     That of ``contrast`` looks at each word, which takes longer than all others together; many of
     the words are those of the ``frame``, which is the same on every page.
@@ -483,7 +483,7 @@ FRAME = [".st-key-menu", ".st-key-sentence", ".st-key-token_chips"]
 
 
 def found_at_rest(page: Page, *, contrast: bool = True) -> list[str]:
-    """What axe-core finds once all has faded in and wide formulas have been found: a slow machine
+    """Axe-core's findings once all has faded in and wide formulas have been found: a slow machine
     takes a second or two for that."""
     for wait in (0, 500, 1000, 1500):
         page.wait_for_timeout(wait)

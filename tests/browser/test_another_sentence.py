@@ -11,7 +11,7 @@ from tests.browser.test_browser import Visit
 #: More than a line of tokens, and the shorter sentence that is typed after it.
 LONG, SHORT = " ".join(["The dog bit the man because it was hungry."] * 3), "The dog bit him."
 #: The pages that draw a sentence's run, and the first one's other picture.
-PLACES = [
+PAGES = [
     *(
         page.address
         for page in pages.MENU
@@ -46,7 +46,7 @@ _PAINTED = """
         add("canvas", [part.width, part.height, sum(part)].join())
     }
     add("curves", [...root.querySelectorAll("path:not(.gone path)")]
-      .filter((one) => one.checkVisibility()).map((one) => one.getAttribute("d")).join())
+      .filter((path) => path.checkVisibility()).map((path) => path.getAttribute("d")).join())
     add("words", [...root.children].map((part) => part.innerText).join())
   }
   return painted
@@ -55,7 +55,7 @@ _PAINTED = """
 
 
 def painted(page: Page) -> dict[str, str]:
-    """What a page shows at rest, while nothing is pointed at."""
+    """Every picture and word of a page at rest, while nothing is pointed at."""
     page.mouse.move(0, 0)
     looks: list[dict[str, str]] = []
     while len(looks) < RESTING or any(shown != looks[-1] for shown in looks[-RESTING:]):
@@ -90,16 +90,16 @@ def typed_at(walk: Visit, address: str) -> tuple[str, dict[str, str]]:
 
 
 def test_nothing_painted_is_left_of_the_sentence_before(walk: Visit) -> None:
-    typed = {place: typed_at(walk, place) for place in PLACES}
-    page = walk(PLACES[0])
+    typed = {path: typed_at(walk, path) for path in PAGES}
+    page = walk(PAGES[0])
     server = page.url.partition("?")[0].rstrip("/")
     fresh, wrong = page.context.new_page(), []
     fresh.set_viewport_size({"width": 1440, "height": 900})
     # Each page follows another, of which nothing is left: the first one's two pictures lie apart.
-    for place in sorted(PLACES, key=lambda name: name[::-1]):
-        address, shown = typed[place]
+    for path in sorted(PAGES, key=lambda name: name[::-1]):
+        address, shown = typed[path]
         go(fresh, server, address.removeprefix(server))
         settle(fresh)
         parts = differences(shown, painted(fresh))
-        wrong += [f"{place or 'attention'}: {part}" for part in parts]
+        wrong += [f"{path or 'attention'}: {part}" for part in parts]
     assert not wrong, "\n".join(wrong)

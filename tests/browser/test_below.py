@@ -1,4 +1,4 @@
-"""What stands below a page's frame and runs alone: it shows what the whole page would show."""
+"""The part below a page's frame, which runs alone: it shows what the whole page would show."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Tab:
         self._visitor, self._page = Visitor(urlsplit(server).port or 0), page
         self.go(chosen)
         (self._script,) = (
-            one.navigation.page_script_hash for one in self.messages() if one.HasField("navigation")
+            msg.navigation.page_script_hash for msg in self.messages() if msg.HasField("navigation")
         )
 
     def go(self, chosen: dict[str, Any]) -> None:
@@ -80,59 +80,59 @@ class Tab:
 
     @property
     def chosen(self) -> dict[str, str]:
-        """What the address says."""
+        """The address's parameters."""
         return dict(parse_qsl(self._visitor._query))
 
     def messages(self) -> list[ForwardMsg]:
-        """What was sent as the page, or a part of it, was drawn last."""
+        """The messages sent when the page, or a part of it, was drawn last."""
         results = [ForwardMsg.FromString(raw) for raw in self.screen.raw]
-        return results[max(n for n, one in enumerate(results) if one.HasField("new_session")) :]
+        return results[max(n for n, msg in enumerate(results) if msg.HasField("new_session")) :]
 
     def deltas(self) -> list[Any]:
-        return [one.delta for one in self.messages() if one.HasField("delta")]
+        return [msg.delta for msg in self.messages() if msg.HasField("delta")]
 
     def parts(self, of: str) -> list[tuple[str, Any]]:
         """The fragment and what it is of each widget or block of a kind."""
         results = []
-        for one in self.deltas():
-            sent = one.add_block if of == "popover" else one.new_element
+        for delta in self.deltas():
+            sent = delta.add_block if of == "popover" else delta.new_element
             if sent.HasField(of):
-                results.append((one.fragment_id, getattr(sent, of)))
+                results.append((delta.fragment_id, getattr(sent, of)))
         return results
 
-    def below(self) -> dict[tuple[int, ...], bytes]:
+    def body(self) -> dict[tuple[int, ...], bytes]:
         """All that stands below the frame, by its place, but for what says that it computes.
 
         A box is told its value once, and then holds it.
         """
         result = {}
-        for one in self.messages():
-            sent = one.delta
-            if not one.HasField("delta") or not sent.fragment_id or sent.HasField("new_transient"):
+        for msg in self.messages():
+            sent = msg.delta
+            if not msg.HasField("delta") or not sent.fragment_id or sent.HasField("new_transient"):
                 continue
             if sent.new_element.HasField("selectbox"):
                 sent.new_element.ClearField("has_one_shot_effect")
                 for message in ("set_value", "raw_value"):
                     sent.new_element.selectbox.ClearField(message)
-            result[tuple(one.metadata.delta_path)] = sent.SerializeToString(deterministic=True)
+            result[tuple(msg.metadata.delta_path)] = sent.SerializeToString(deterministic=True)
         top = max(path[:2] for path in result)
         return {path: sent for path, sent in result.items() if path[:2] == top}
 
     def pick(self, label: str, value: str = "") -> None:
         """Choose one of several by its name, press a button, or open what one of them opens."""
         results = [
-            (kind, fragment, one)
+            (kind, fragment, part)
             for kind in ("button_group", "button", "popover")
-            for fragment, one in self.parts(kind)
-            if one.label == label
+            for fragment, part in self.parts(kind)
+            if part.label == label
         ]
-        kind, fragment, one = results[-1]
+        kind, fragment, part = results[-1]
         message = BackMsg()
         state = message.rerun_script
         state.query_string, state.page_script_hash = self._visitor._query, self._script
         state.fragment_id = fragment
         text = state.widget_states.widgets.add()
-        text.id = one.id
+        text.id = part.id
         if kind == "button_group":
             text.string_array_value.data.append(value)
         elif kind == "button":
@@ -156,8 +156,8 @@ def tabs(server: str) -> Iterator[Any]:
         return opened[-1]
 
     yield tab
-    for one in opened:
-        one.close()
+    for session in opened:
+        session.close()
 
 
 #: A page's picture and what is picked there.
@@ -174,18 +174,18 @@ def test_what_is_chosen_below_changes_what_the_whole_page_would(
         with subtests.test(f"{page}, {picture}"):
             chosen = CHOSEN | {"picture": picture}
             tab = tabs(page, chosen)
-            first = tab.below()
+            first = tab.body()
             for label, value, alone in steps:
-                before, requested = tab.below(), tab.chosen
+                before, requested = tab.body(), tab.chosen
                 tab.pick(label, value)
                 assert not tab.screen.exceptions
                 assert tab.screen.status.startswith("FINISHED_FRAGMENT") == alone, label
-                assert all(one.fragment_id for one in tab.deltas()) == alone, label
+                assert all(delta.fragment_id for delta in tab.deltas()) == alone, label
                 assert tab.chosen != requested, label
-                whole = tabs(page, tab.chosen).below()
-                assert tab.below() == whole != before, label
+                whole = tabs(page, tab.chosen).body()
+                assert tab.body() == whole != before, label
             tab.go(chosen)
-            assert tab.below() == first
+            assert tab.body() == first
 
 
 def test_what_is_written_on_a_page_that_was_just_opened(tabs: Any) -> None:
@@ -193,7 +193,7 @@ def test_what_is_written_on_a_page_that_was_just_opened(tabs: Any) -> None:
     tab.pick("Write 10")
     assert tab.screen.status.startswith("FINISHED_FRAGMENT")
     assert len(tab.chosen["new"].split(",")) == 1 + 10
-    assert tab.below() == tabs("predict", tab.chosen).below()
+    assert tab.body() == tabs("predict", tab.chosen).body()
 
 
 def test_share_and_save_have_what_was_chosen_below(tabs: Any) -> None:
@@ -224,4 +224,4 @@ def test_a_note_about_what_the_frame_reads_goes_with_the_next_choice(tabs: Any) 
     tab.pick("Head", "3")
     assert tab.screen.status == "FINISHED_SUCCESSFULLY"
     assert "be shown here" not in str(tab.deltas())
-    assert tab.below() == tabs("head", tab.chosen).below()
+    assert tab.body() == tabs("head", tab.chosen).body()

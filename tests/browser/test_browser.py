@@ -35,7 +35,7 @@ key => [...document.querySelectorAll(`.st-key-${key} *`)]
 """
 
 # The middle of a cell on screen.
-PLACE = """
+MIDDLE = """
 (view, [panel, row, column]) => {
   const box = view.getBoundingClientRect(), { x, y, cw, ch } = view.look.boxes[panel]
   return [box.x + x + (column + .5) * cw, box.y + y + (row + .5) * ch]
@@ -62,9 +62,9 @@ def click_cell(page: Page, key: str, row: int, column: int, chart: int = 0, pane
     """Click the middle of a cell, in the n-th panel of the n-th chart of a container."""
     plot = picture(page, key, chart)
     plot.scroll_into_view_if_needed()
-    place = plot.evaluate(PLACE, [panel, row, column])
-    page.mouse.move(*place)
-    act(page, lambda: page.mouse.click(*place))
+    point = plot.evaluate(MIDDLE, [panel, row, column])
+    page.mouse.move(*point)
+    act(page, lambda: page.mouse.click(*point))
 
 
 def hold_map(page: Page, text: str) -> None:

@@ -39,9 +39,9 @@ def test_the_docs_are_searched_from_the_disk(site: Path, offline: Page) -> None:
     offline.keyboard.type("confidence intervals", delay=20)
     result = offline.locator(".md-search-result__link")
     expect(result.first).to_be_visible()
-    places = [link.get_attribute("href") or "" for link in result.all()]
-    assert any("researchers.html" in place for place in places), places
-    file = places[0].rpartition("/")[2].partition("#")[0].partition("?")[0]
+    links = [link.get_attribute("href") or "" for link in result.all()]
+    assert any("researchers.html" in link for link in links), links
+    file = links[0].rpartition("/")[2].partition("#")[0].partition("?")[0]
     result.first.click()
     offline.wait_for_url(f"**/{file}*")
 

@@ -21,7 +21,7 @@ from tests.bundled import ids_of
 from tests.numpy_gpt2 import Tolerance, reference
 
 TEXT, SECOND = "The cat sat on the mat and the cat sat", "A crane lifted the steel"
-PLACE = {"text": TEXT, "layer": 1, "head": 2, "query": 4}
+ADDRESS = {"text": TEXT, "layer": 1, "head": 2, "query": 4}
 TOLERANCE: Tolerance = {"rtol": 2e-3, "atol": 2e-3}
 #: From so much on weights are drawn while no token is pointed at: the first that is few enough.
 AT_LEAST, AT_REST = (0.01, 0.02, 0.03, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5), 300
@@ -60,7 +60,7 @@ ENTRIES = {
 
 
 def opened(reader: Reader, entry: Entry, **more: Any) -> Page:
-    query = {**PLACE, **entry.chosen, **more}
+    query = {**ADDRESS, **entry.chosen, **more}
     return reader.open(entry.page, **{k: v for k, v in query.items() if v is not None})
 
 
@@ -77,14 +77,14 @@ def lines(page: Page, key: str, n: int, source: int) -> dict[tuple[int, int], fl
     """The width of every line at rest, by its ends, of a picture's source."""
     rest = page.locator(f".st-key-{key} .view").nth(n).locator("g.rest")
     return {
-        (int(one["query"]), int(one["key"])): one["width"]
-        for one in rest.evaluate(LINES)
-        if one["source"] == str(source)
+        (int(line["query"]), int(line["key"])): line["width"]
+        for line in rest.evaluate(LINES)
+        if line["source"] == str(source)
     }
 
 
 def agree(results: dict[tuple[int, int], float], weights: Weights, total: list[Weights]) -> None:
-    least = next(n for n in AT_LEAST if sum((one >= n).sum() for one in total) <= AT_REST)
+    least = next(n for n in AT_LEAST if sum((matrix >= n).sum() for matrix in total) <= AT_REST)
     missing = set(zip(*np.nonzero(weights >= least), strict=True)) ^ results.keys()
     assert all(abs(weights[ends] - least) < 1e-5 for ends in missing)
     assert len(results) > 3
@@ -106,7 +106,7 @@ def choose(page: Page, name: str) -> None:
 
 def test_matrices_that_are_shrunk_are_lines_by_the_server(reader: Reader) -> None:
     page = opened(reader, Entry("find", {"layer": None, "head": None}, {}))
-    assert [len(one["z"]) for one in drawn(page, "best_heads")] == [64] * 4
+    assert [len(panel["z"]) for panel in drawn(page, "best_heads")] == [64] * 4
     choose(page, "Lines")
     assert reader.sent() == 1
     expect(page.locator(".st-key-best_heads .either.lined .rows")).to_have_count(4)

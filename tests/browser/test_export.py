@@ -87,8 +87,8 @@ def test_the_caption_is_below_the_picture_and_on_the_paper(
         root = ElementTree.fromstring(export.figure_bytes(figure, "svg", about))  # noqa: S314
         (drawing,) = root.findall(f"{SVG}g/{SVG}svg")
         first, *_, last = root.findall(f"{SVG}text")
-        below = float(drawing.get("height", "")) + float(first.get("font-size", ""))
-        assert below <= float(first.get("y", "")) < float(last.get("y", ""))
+        edge = float(drawing.get("height", "")) + float(first.get("font-size", ""))
+        assert edge <= float(first.get("y", "")) < float(last.get("y", ""))
         assert float(last.get("y", "")) < float(root.get("height", "")) - 3
         assert first.text == "weights, layer 1, head 0"
 
@@ -136,7 +136,7 @@ def test_a_pdf_says_what_it_shows_and_not_who_printed_it(
 def test_a_picture_is_the_same_every_time(trace: gpt2viz.Trace, about: export.About) -> None:
     figures = trace.heatmap(1, 0), one_of_every_kind()["bars"]
     made = [
-        [export.figure_bytes(one, kind, about) for one in figures for kind in export.PICTURE_KINDS]
+        [export.figure_bytes(fig, kind, about) for fig in figures for kind in export.PICTURE_KINDS]
         for _ in range(2)
     ]
     assert made[0] == made[1]
@@ -201,7 +201,7 @@ def test_a_columns_picture_can_be_read_and_leaves_nothing_blank(
 
 
 def buttons(page: Page | Frame) -> list[str]:
-    """What Plotly's buttons are for."""
+    """The titles of Plotly's buttons."""
     named = page.locator(".modebar-btn").evaluate_all("all => all.map(b => b.dataset.title)")
     return list(map(str, named))
 
@@ -439,12 +439,12 @@ def lines_are_weights(page: Page, weights: np.ndarray) -> None:
     queries, keys = np.nonzero(weights >= 0.01)
     drawn = {(int(q), int(k)): opacity for q, k, opacity in paths.evaluate_all(_LINES)}
     assert drawn.keys() == set(zip(queries.tolist(), keys.tolist(), strict=True))
-    for place, opacity in drawn.items():
-        assert opacity == pytest.approx(0.25 + 0.7 * weights[place], abs=1e-6)
+    for cell, opacity in drawn.items():
+        assert opacity == pytest.approx(0.25 + 0.7 * weights[cell], abs=1e-6)
     left_out = weights[weights < 0.01].sum() / weights.sum()
     assert f"together they are {left_out:.1%} of the whole matrix" in page.inner_text("body")
     named = [page.locator(f".lines button.{side}").last for side in "qk"]
-    names = [one.get_attribute("aria-label") for one in named]
+    names = [button.get_attribute("aria-label") for button in named]
     assert names == ["query 8 q5", "key 45 k45"]
     page.evaluate(_LISTEN)
     page.locator(".lines button.q").nth(3).click()
@@ -508,7 +508,7 @@ def test_attention_in_an_output_that_is_shut_in_answers_to_pointer_and_keys(
     frame.wait_for_function(_INK, arg=DARK.ink)
     offline.frames[1].evaluate("document.body.className = 'vscode-light'")
     frame.wait_for_function(_INK, arg=LIGHT.ink)
-    assert [one.evaluate("window.origin") for one in offline.frames[1:]] == ["null", "null"]
+    assert [f.evaluate("window.origin") for f in offline.frames[1:]] == ["null", "null"]
     frame.locator(".map canvas").click(position=_middle(frame, 1))
     frame.wait_for_function(_LARGE, arg=_head(1))
     frame.locator(".map").focus()
@@ -524,7 +524,7 @@ def _to_first_cell(page: Page) -> None:
 
 
 def _middle(page: Page | Frame, head: int) -> Any:
-    """Where a head of the map is to be clicked."""
+    """The middle of a head in the map, to be clicked."""
     return page.locator(".map").evaluate(
         """(view, head) => {
           const { boxes, side } = view.look

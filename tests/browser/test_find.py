@@ -70,10 +70,10 @@ def test_a_cell_of_the_map_of_all_heads_opens_both(walk: Visit) -> None:
     click_cell(page, "all_heads_alike", 2, 7)
     page.wait_for_url("**/side_by_side?*")
     settle(page)
-    (one, head), (other, second) = names[2].split("."), names[7].split(".")
-    for text in ("differs=head", f"layer={one}", f"head={head}", f"layer2={other}"):
+    (layer, head), (layer2, head2) = names[2].split("."), names[7].split(".")
+    for text in ("differs=head", f"layer={layer}", f"head={head}", f"layer2={layer2}"):
         assert text in page.url
-    assert f"head2={second}" in page.url
+    assert f"head2={head2}" in page.url
     act(page, page.go_back)
     click_cell(page, "all_heads_alike", 4, 4)
     page.wait_for_url("**/head?*")

@@ -73,7 +73,7 @@ def test_what_is_chosen_moves_nothing_and_what_opens_is_seen(walk: Visit) -> Non
         assert bottom(page, ".st-key-one_head") == before
     shown = page.locator(".st-key-show input")
     page.keyboard.press("Escape")
-    assert shown.evaluate("one => one.scrollWidth <= one.clientWidth")
+    assert shown.evaluate("input => input.scrollWidth <= input.clientWidth")
     page.get_by_role("button", name="These numbers as a table").click()
     rows = page.get_by_test_id("stPopoverBody")
     expect(rows.get_by_test_id("stDataFrame")).to_be_visible()
@@ -90,9 +90,9 @@ def test_what_is_chosen_moves_nothing_and_what_opens_is_seen(walk: Visit) -> Non
     other = menu.get_by_role("link", name="Head", exact=True)
     page.get_by_role("textbox", name="Sentence", exact=True).focus()
     reach(page, other)
-    assert other.evaluate("one => getComputedStyle(one).outlineStyle") == "solid"
+    assert other.evaluate("link => getComputedStyle(link).outlineStyle") == "solid"
     fills = [
-        link.evaluate("one => getComputedStyle(one).backgroundColor")
+        link.evaluate("link => getComputedStyle(link).backgroundColor")
         for link in (other, menu.locator("[aria-current]").first)
     ]
     assert fills[0] != fills[1]

@@ -1,4 +1,4 @@
-"""What a running server refuses: names that aren't its own, and files that nobody asked for."""
+"""A running server's refusals: names that aren't its own, and files that nobody asked for."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ pytestmark = pytest.mark.filterwarnings("ignore:connect.. must be used:Deprecati
 
 def answer(server: str, host: str, origin: str) -> str:
     """The status line of a websocket's handshake, as a browser would ask that was led here."""
-    place = urlsplit(server)
-    with socket.create_connection((place.hostname, place.port), 10) as connection:
+    url = urlsplit(server)
+    with socket.create_connection((url.hostname, url.port), 10) as connection:
         connection.sendall(
             f"GET /_stcore/stream HTTP/1.1\r\nHost: {host}\r\nOrigin: {origin}\r\n"
             "Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n"
@@ -53,11 +53,11 @@ def test_files_that_no_page_asked_for_are_not_piled_up(server: str) -> None:
     visitor._socket.send(requested.SerializeToString())
     while (message := received(visitor)).WhichOneof("type") != "file_urls_response":
         pass
-    places = [result.upload_url for result in message.file_urls_response.file_urls]
+    urls = [result.upload_url for result in message.file_urls_response.file_urls]
     token = xsrf(server)
-    assert [put(server, place, token, 100_000) for place in places] == [204] * 20
+    assert [put(server, url, token, 100_000) for url in urls] == [204] * 20
     # Refused by its length alone: the server hangs up on whoever goes on to send it.
-    assert put(server, places[0], token, 1_200_000, send=False) == 413
+    assert put(server, urls[0], token, 1_200_000, send=False) == 413
     until = time.monotonic() + 30
     while (more := held(server) - before) == 0 and time.monotonic() < until:
         time.sleep(0.5)  # Streamlit counts once in five seconds
@@ -85,7 +85,7 @@ def xsrf(server: str) -> str:
     return str(token)
 
 
-def put(server: str, place: str, token: str, nbytes: int, *, send: bool = True) -> int:
+def put(server: str, url: str, token: str, nbytes: int, *, send: bool = True) -> int:
     """Send a file as Streamlit's page would, or only say how long it is; the status."""
     edge = b"--edge"
     head = b'Content-Disposition: form-data; name="f"; filename="f"\r\n\r\n'
@@ -97,5 +97,5 @@ def put(server: str, place: str, token: str, nbytes: int, *, send: bool = True) 
         "X-Xsrftoken": token,
     }
     with closing(HTTPConnection(urlsplit(server).netloc, timeout=20)) as connection:
-        connection.request("PUT", place, body if send else None, headers)
+        connection.request("PUT", url, body if send else None, headers)
         return connection.getresponse().status

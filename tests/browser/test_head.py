@@ -36,10 +36,10 @@ def test_all_of_a_head_is_on_the_first_screen(walk: Visit, subtests: pytest.Subt
             page = walk("head", text=text)
             pictures = page.locator(".st-key-stages .tiles").all()
             assert len(pictures) == 8
-            boxes = [box_of(one) for one in [*pictures, sum_of(page)]]
-            assert min(one["y"] for one in boxes) < 210
-            assert max(one["y"] + one["height"] for one in boxes) <= 900
-            assert max(one["x"] + one["width"] for one in boxes) <= 1440
+            boxes = [box_of(part) for part in [*pictures, sum_of(page)]]
+            assert min(box["y"] for box in boxes) < 210
+            assert max(box["y"] + box["height"] for box in boxes) <= 900
+            assert max(box["x"] + box["width"] for box in boxes) <= 1440
             assert page.evaluate("document.querySelector('.stMain').scrollTop") == 0
     stands_beside_the_pictures(page)
 
@@ -50,8 +50,8 @@ def stands_beside_the_pictures(page: Page) -> None:
         page.set_viewport_size({"width": width, "height": 900})
         settle(page)
         result = box_of(sum_of(page))
-        for one in page.locator(".st-key-stages .tiles").all():
-            drawn = box_of(one)
+        for tile in page.locator(".st-key-stages .tiles").all():
+            drawn = box_of(tile)
             assert (drawn["x"] + drawn["width"] <= result["x"]) == beside
             assert drawn["x"] + drawn["width"] <= width
             assert drawn["width"] >= 100
@@ -91,8 +91,8 @@ def test_what_a_click_changes_lies_in_sight(walk: Visit, subtests: pytest.Subtes
 
 def test_a_click_on_q_chooses_a_query_and_on_k_or_v_a_key(walk: Visit) -> None:
     page = walk("head", text=LONG, layer=1, head=4)
-    for place, row, message in ((0, 8, "query=8"), (1, 3, "key=3"), (2, 5, "key=5")):
-        click_cell(page, "sources", row=row, column=2, chart=place)
+    for chart, row, message in ((0, 8, "query=8"), (1, 3, "key=3"), (2, 5, "key=5")):
+        click_cell(page, "sources", row=row, column=2, chart=chart)
         assert message in page.url
     heading = page.get_by_role("heading", name="One cell in full")
     expect(heading).to_contain_text("query ·house (8), key ·the (5)")

@@ -102,7 +102,7 @@ def test_closing_the_mask_moves_the_lines_that_it_changes(walk: Visit) -> None:
     settle(page)
     ids = ids_of("Dog bites man")
     on, off = (reference(BUNDLED, ids, causal)["weights"][1][1] for causal in (True, False))
-    drawn = {(int(one["query"]), int(one["key"])) for one in lines(page, "rest")}
+    drawn = {(int(line["query"]), int(line["key"])) for line in lines(page, "rest")}
     assert drawn == set(zip(*np.nonzero(on >= 0.01), strict=True))
     moved = page.evaluate("moved")
     changed = {tuple(ends) for ends in np.argwhere(np.abs(on - off) > 1e-3).tolist()}

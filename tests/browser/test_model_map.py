@@ -6,7 +6,7 @@ import numpy as np
 from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import act, wait_until
-from tests.browser.test_browser import PLACE, Visit, click_cell, drawn, picture, weights
+from tests.browser.test_browser import MIDDLE, Visit, click_cell, drawn, picture, weights
 from tests.bundled import HEADS, N_HEAD, N_LAYER
 
 # Of every head the rows whose cells have the colours that they have where nothing is dimmed.
@@ -35,7 +35,7 @@ view => {
 
 def point(page: Page, head: int, row: int) -> None:
     """Move the pointer to a head's row, onto the token itself, which lights up everywhere."""
-    page.mouse.move(*picture(page, "heads").evaluate(PLACE, [head, row, row]))
+    page.mouse.move(*picture(page, "heads").evaluate(MIDDLE, [head, row, row]))
     wait_until(
         page, lambda: all(row in rows for rows in lit(page)) and f"from {row} " in listed(page)
     )
@@ -72,13 +72,13 @@ def test_pointing_lights_a_token_in_every_head_without_the_server(walk: Visit) -
     wait_until(page, lambda: lit(page) != everything)
     largest: dict[float, str] = {}
     for layer in range(N_LAYER):
-        for head, one in enumerate(weights("A crane ate fish", layer)):
-            key = 1 + int(one[3, 1:3].argmax())
-            largest[float(one[3, key])] = f"{layer}.{head} → {key} {['', '·crane', '·ate'][key]}"
+        for head, w in enumerate(weights("A crane ate fish", layer)):
+            key = 1 + int(w[3, 1:3].argmax())
+            largest[float(w[3, key])] = f"{layer}.{head} → {key} {['', '·crane', '·ate'][key]}"
     text = listed(page)
     assert text.startswith("Strongest from 3 ·fish")
-    places = [text.index(largest[weight]) for weight in sorted(largest, reverse=True)[:5]]
-    assert places == sorted(places)
+    positions = [text.index(largest[weight]) for weight in sorted(largest, reverse=True)[:5]]
+    assert positions == sorted(positions)
     page.mouse.move(5, 5)
     wait_until(page, lambda: lit(page) == everything)
     assert not page.evaluate("window.sent")
@@ -122,7 +122,7 @@ def test_words_and_their_tokens_light_each_other_and_without_the_mask_the_server
     walk: Visit,
 ) -> None:
     page = walk("", text="A kingfisher ate fish", words="true")
-    page.mouse.move(*picture(page, "heads").evaluate(PLACE, [13, 3, 3]))
+    page.mouse.move(*picture(page, "heads").evaluate(MIDDLE, [13, 3, 3]))
     sentence = page.locator(".words")
     wait_until(page, lambda: sentence.evaluate("view => view.at?.query") == 6)
     sentence.get_by_role("radio").nth(3).hover()

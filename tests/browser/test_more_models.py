@@ -160,7 +160,7 @@ def test_a_drag_over_a_long_text_shows_that_part_and_a_button_the_whole(
     assert_allclose((top, bottom, left, right), (200, 300, 100, 200), atol=5)
     part = drawn(page, "head_large")[0]
     assert_allclose(part["z"], expected[0, top:bottom, left:right], rtol=1e-4, atol=1e-7)
-    assert [len(one["z"]) for one in drawn(page, "heads")] == [40] * 4, "the map is of all"
+    assert [len(panel["z"]) for panel in drawn(page, "heads")] == [40] * 4, "the map is of all"
     drag(page, "head_large", (10.2, 20.2), (29.8, 39.8))
     closer = window(page)
     assert_allclose((closer[0] - top, closer[1] - top), (10, 30), atol=2)
@@ -201,7 +201,7 @@ _DRAWN = """view => {
   return [view.querySelector(".map").canvas, then.image, now.image, view.next, view.lens]
     .map((canvas) => canvas.toDataURL())
 }"""
-_PLACE = """view => {
+_EDGES = """view => {
   const [top, first, last] = [view, view.querySelector(".map"), view.lens]
     .map((part) => part.getBoundingClientRect())
   return [top.top, first.top, last.bottom]
@@ -220,7 +220,7 @@ def test_the_trainings_slider_follows_the_hand_and_the_address_the_slider(visito
     page = opened(visitor, "training", model="grown", step=1, layer=0, head=0)
     page.get_by_text("Other machines can reach this server").evaluate(_LEAVE_OUT)
     view = page.locator(".steps")
-    top, first, last = view.evaluate(_PLACE)
+    top, first, last = view.evaluate(_EDGES)
     assert top < first < 210
     assert last < 900
     before = view.evaluate(_DRAWN)
@@ -276,7 +276,7 @@ def test_two_models_over_many_texts_lead_to_both_heads_on_one_of_them(
 
 
 #: What a browser's print window is shown, kept in place of it.
-_KEPT = """
+_PRINTED = """
 () => window.print = () => {
   window.top.toPrint = document.documentElement.outerHTML
   dispatchEvent(new Event("afterprint"))
@@ -285,7 +285,7 @@ _KEPT = """
 
 
 def test_a_pdf_needs_nothing_on_the_server(browser: Browser, visitor: Visitor) -> None:
-    visitor.context.add_init_script(f"({_KEPT})()")
+    visitor.context.add_init_script(f"({_PRINTED})()")
     page = opened(visitor, "predict", model=BUNDLED.name, text="<b> ёж")  # bars are Plotly's
     open_save(page, "Picture")
     expect(page.get_by_text("choose Save as PDF there")).to_be_visible()

@@ -17,7 +17,7 @@ def middle(part: Locator) -> tuple[float, float]:
 _COLLIDING = """
 planes => planes.flatMap(plane => {
   const names = [...plane.querySelectorAll(".name, .end")]
-    .map(one => [one.textContent, one.getBoundingClientRect()])
+    .map(name => [name.textContent, name.getBoundingClientRect()])
   return names.flatMap(([text, a], n) => names.slice(n + 1)
     .filter(([, b]) => a.left < b.right && b.left < a.right && a.top < b.bottom && b.top < a.bottom)
     .map(([other]) => `${text} on ${other}`))
@@ -28,8 +28,8 @@ planes => planes.flatMap(plane => {
 #: Notes each place that the first piece of the mixture is drawn at.
 _NOTE = """
 plane => {
-  window.places = new Set()
-  const note = () => window.places.add(plane.querySelector("path.piece")?.getAttribute("d"))
+  window.positions = new Set()
+  const note = () => window.positions.add(plane.querySelector("path.piece")?.getAttribute("d"))
   new MutationObserver(note).observe(plane, { subtree: true, childList: true })
 }
 """
@@ -39,21 +39,21 @@ def glide(page: Page) -> None:
     """Arrows do, unless less motion is asked for."""
     field = page.get_by_label("Query of crane, crane, animal")
 
-    def places(animal: str) -> int:
+    def positions(animal: str) -> int:
         page.locator(".st-key-crane_arrows .plane").nth(1).evaluate(_NOTE)
         field.fill(animal)
         field.press("Enter")
         page.wait_for_function(f"location.search.includes('crane_q={animal}.0')")
-        page.wait_for_function("[...window.places].some(Boolean)")
+        page.wait_for_function("[...window.positions].some(Boolean)")
         count, before = 0, -1
         while count != before:  # until it rests
             page.wait_for_timeout(500)
-            before, count = count, page.evaluate("[...window.places].filter(Boolean).length")
+            before, count = count, page.evaluate("[...window.positions].filter(Boolean).length")
         return count
 
-    assert places("9") > 1
+    assert positions("9") > 1
     page.emulate_media(reduced_motion="reduce")
-    assert places("2") == 1
+    assert positions("2") == 1
 
 
 def test_a_key_is_dragged_and_tables_address_and_weights_follow(walk: Visit) -> None:

@@ -87,7 +87,7 @@ PALE = """
     const { a, b, c, d } = text.getScreenCTM() ?? {}, style = getComputedStyle(text)
     const size = parseFloat(style.fontSize) * Math.sqrt(Math.abs(a * d - b * c))
     const fill = channels(style.fill), solid = (fill[3] ?? 1) * style.fillOpacity * style.opacity
-    const seen = fill.slice(0, 3).map((one, n) => solid * one + (1 - solid) * page[n])
+    const seen = fill.slice(0, 3).map((channel, n) => solid * channel + (1 - solid) * page[n])
     const ratio = contrast(light(seen), light(page)), words = text.textContent.trim()
     const covered = text.matches(".number") && onAnother(text)
     const fine = size > 10.9 && ratio >= 4.5 && !covered
@@ -102,7 +102,7 @@ COURSE = "https://course.example.org"
 
 
 @pytest.fixture(scope="module")
-def behind(server: str) -> Iterator[str]:
+def proxied(server: str) -> Iterator[str]:
     """The app as ``gpt2viz serve --frame-on`` starts it; by itself where Caddy isn't installed."""
     program = shutil.which("caddy")
     if program is None:
@@ -125,8 +125,8 @@ def behind(server: str) -> Iterator[str]:
 
 
 @pytest.fixture(scope="module")
-def visitor(browser: Browser, behind: str) -> Iterator[Visitor]:
-    visitor = Visitor(browser, behind)
+def visitor(browser: Browser, proxied: str) -> Iterator[Visitor]:
+    visitor = Visitor(browser, proxied)
     yield visitor
     visitor.context.close()
 

@@ -14,7 +14,7 @@ from tests.numpy_gpt2 import reference, softmax
 
 
 def ends(part: Locator) -> tuple[float, float]:
-    """Where a part of the page begins and ends, down from the window's upper edge."""
+    """The top and bottom of a part of the page, down from the window's upper edge."""
     part.wait_for()
     box = box_of(part)
     return box["y"], box["y"] + box["height"]

@@ -17,7 +17,7 @@ from playwright.sync_api import Locator, Page, expect
 
 from gpt2viz.model.checkpoint import BUNDLED
 from tests.browser.conftest import act, settle, wait_until
-from tests.browser.test_browser import PLACE, Visit, drawn, picture
+from tests.browser.test_browser import MIDDLE, Visit, drawn, picture
 from tests.bundled import N_LAYER, TWICE, C, bundled_model, copiers_of, ids_of, opening
 from tests.numpy_gpt2 import reference, softmax
 
@@ -44,9 +44,9 @@ class Person:
 
     def click_cell(self, area: str, row: int, column: int, panel: int = 0, chart: int = 0) -> None:
         shown = picture(self.page, area, chart)
-        place = shown.evaluate(PLACE, [panel, row, column])
-        assert 0 < place[1] < WINDOW
-        self._act(lambda: self.page.mouse.click(*place))
+        point = shown.evaluate(MIDDLE, [panel, row, column])
+        assert 0 < point[1] < WINDOW
+        self._act(lambda: self.page.mouse.click(*point))
 
     def menu(self, name: str) -> None:
         self.click(self.page.locator(".st-key-menu").get_by_role("link", name=name, exact=True))
@@ -87,7 +87,7 @@ def most_probable(text: str, causal: bool = True) -> tuple[str, float]:
 
 
 def stage(page: Page, name: str) -> int:
-    """Which of the pictures of a head shows that stage."""
+    """The number of the picture of a head that shows that stage."""
     return [panel["name"] for panel in drawn(page, "stages")].index(name)
 
 
@@ -140,7 +140,7 @@ def test_three_layers_of_one_head(person: Person) -> None:
 def test_find_and_open_the_copying_head(person: Person) -> None:
     person.menu("Find")
     layer, head = copiers_of(TWICE)[0]
-    maps = [n for n, one in enumerate(drawn(person.page, "atlas")) if one["name"] == "induction"]
+    maps = [n for n, p in enumerate(drawn(person.page, "atlas")) if p["name"] == "induction"]
     person.click_cell("atlas", layer, head, panel=maps[1])  # of the random tokens
     settle(person.page)
     person.press("Look inside this head")

@@ -107,7 +107,7 @@ def walk_the_lines(page: Page) -> None:
 
 
 def top_of(page: Page, chapter: str) -> float:
-    """Where a chapter's title begins, in pixels below the upper edge of the screen."""
+    """The top of a chapter's title, in pixels below the upper edge of the screen."""
     return box_of(page.locator(f"#{chapter}"))["y"]
 
 
@@ -161,7 +161,7 @@ def test_next_lands_on_the_title_and_each_chapter_fits_a_phone_and_bars_nobody(
 
 
 # Numbers that their fields are too narrow for.
-_CUT = "all => all.filter(one => one.scrollWidth > one.clientWidth).map(one => one.value)"
+_CUT = "all => all.filter(field => field.scrollWidth > field.clientWidth).map(field => field.value)"
 
 
 def cut_numbers(page: Page) -> list[str]:
@@ -193,7 +193,7 @@ _UNSHADED = """
 
 
 def wrong_on_a_phone(page: Page, seen: set[str]) -> list[str]:
-    """What is wider than a page of 400 pixels, or scrolls unseen; and what axe-core finds there.
+    """List what is wider than a page of 400 pixels or scrolls unseen, and what axe-core finds.
 
     Chapters are made of the same parts: it looks at those with a kind that it hasn't ``seen``.
     Their contrast is looked at in those on the crane, the mask, the heads and the whole.
@@ -266,9 +266,9 @@ def test_who_scrolls_on_is_not_brought_back(walk: Visit) -> None:
     page.mouse.wheel(0, 700)
     wait_until(page, lambda: top_of(page, "crane") < -300)
     settle_for_good(page)
-    below = top_of(page, "crane")
+    top = top_of(page, "crane")
     page.wait_for_timeout(1000)
-    assert top_of(page, "crane") == pytest.approx(below, abs=60)
+    assert top_of(page, "crane") == pytest.approx(top, abs=60)
 
 
 def count(page: Page, answered: int) -> None:
@@ -324,7 +324,7 @@ def progress_comes_back_from_its_file(page: Page, file: Path) -> None:
     count(page, 2)
     expect(page.locator(".st-key-question_mask_row").get_by_text("done")).to_be_visible()
     requests = [page.locator(f".st-key-question_{id}") for id in CHAPTERS["mask"].questions]
-    lit = [one.evaluate("part => getComputedStyle(part).boxShadow") != "none" for one in requests]
+    lit = [box.evaluate("part => getComputedStyle(part).boxShadow") != "none" for box in requests]
     assert lit == [True, *[False] * (len(requests) - 1)]
     assert page.locator(".st-key-answer_mask_row").count() == 0
     page.get_by_role("button", name="Progress").click()

@@ -47,11 +47,11 @@ def page(browser: Browser) -> Iterator[Page]:
     page = browser.new_page(viewport={"width": 1000, "height": 800})
     complaints: list[str] = []
     page.on("pageerror", lambda error: complaints.append(str(error)))
-    page.on("console", lambda said: complaints.append(said.text))
+    page.on("console", lambda message: complaints.append(message.text))
     yield page
     page.close()
     # Chromium's advice to this test, which reads pixels.
-    assert [said for said in complaints if "willReadFrequently" not in said] == []
+    assert [text for text in complaints if "willReadFrequently" not in text] == []
 
 
 def panels(values: np.ndarray, masked: np.ndarray | None = None) -> list[Panel]:
@@ -60,8 +60,8 @@ def panels(values: np.ndarray, masked: np.ndarray | None = None) -> list[Panel]:
         for side, size in zip("qk", values.shape[1:], strict=True)
     )
     return [
-        Panel(f"Head {n}", one, Axis("query", rows), Axis("key", columns), str(n), masked=masked)
-        for n, one in enumerate(values)
+        Panel(f"Head {n}", head, Axis("query", rows), Axis("key", columns), str(n), masked=masked)
+        for n, head in enumerate(values)
     ]
 
 

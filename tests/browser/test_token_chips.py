@@ -22,7 +22,7 @@ def chosen(page: Page) -> list[int]:
 
 
 def in_line(page: Page, chip: Locator) -> bool:
-    """Whether all of a chip lies inside the strip, clear of its shaded ends."""
+    """True if all of a chip lies inside the strip, clear of its shaded ends."""
     strip, box = box_of(chips(page).locator("..").first), box_of(chip)
     return (
         strip["x"] + 15 <= box["x"] and box["x"] + box["width"] <= strip["x"] + strip["width"] - 15
@@ -94,11 +94,11 @@ def test_many_that_can_t_be_chosen_are_read_and_scrolled_by_keyboard(walk: Visit
     page = walk("shapes", width=1000, text=MANY, query=1)
     assert all(chip.is_disabled() for chip in chips(page).all())
     ink = page.locator(".stApp").first.evaluate("app => getComputedStyle(app).color")
-    look = "all => all.map(part => getComputedStyle(part)).map(one => [one.color, one.opacity])"
+    look = "all => all.map(part => getComputedStyle(part)).map(css => [css.color, css.opacity])"
     for part in ("[role=radio] > span", "p"):
         looks = page.locator(f".st-key-tokens {part}").evaluate_all(look)
         assert looks
-        assert all(one == [ink, "1"] for one in looks)
+        assert all(css == [ink, "1"] for css in looks)
     strip = page.get_by_role("radiogroup", name="45 tokens")
     reach(page, strip)
     page.keyboard.press("ArrowRight")

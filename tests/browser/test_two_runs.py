@@ -11,7 +11,7 @@ from playwright.sync_api import Page, expect
 import gpt2viz
 from gpt2viz.analysis.text_pairs import telling_answers
 from tests.browser.conftest import act, box_of, settle
-from tests.browser.test_browser import PLACE, Visit, click_cell, drawn, weights
+from tests.browser.test_browser import MIDDLE, Visit, click_cell, drawn, weights
 from tests.bundled import bundled_model
 
 AFTER = "The steel was lifted by a crane"
@@ -71,12 +71,12 @@ def panels(page: Page) -> list[Any]:
 def hold_lens(page: Page, key: str) -> None:
     """The curves have the rows of the matrix beside them, and their legend stands below all."""
     curves = page.locator(f".st-key-{key}_curves")
-    places = curves.locator(".chart").evaluate(POINTS)
+    heights = curves.locator(".chart").evaluate(POINTS)
     rows = [
-        page.locator(f".st-key-{key} .tiles").evaluate(PLACE, [0, row, 0])[1]
-        for row in range(len(places))
+        page.locator(f".st-key-{key} .tiles").evaluate(MIDDLE, [0, row, 0])[1]
+        for row in range(len(heights))
     ]
-    assert_allclose(places, rows, atol=1)
+    assert_allclose(heights, rows, atol=1)
     legend, numbers = (box_of(curves.locator(part).last) for part in (".legend", ".tick"))
     assert legend["y"] > numbers["y"] + numbers["height"]
 
@@ -122,7 +122,7 @@ def patch_of_a_sweep(page: Page) -> None:
     other = page.get_by_role("textbox", name="Second sentence").input_value()
     click_cell(page, "depends_streams", 2, 2)
     assert "patch=patch%3Aresidual_in%3A2%3A2" in page.url
-    answer = telling_answers(*(gpt2viz.trace(model, one) for one in (text, other)))
+    answer = telling_answers(*(gpt2viz.trace(model, sentence) for sentence in (text, other)))
     share = gpt2viz.patch_sweep(model, text, other, answer=answer).restored[2, 2]
     message = box_of(page.get_by_text(f"recovers {100 * share:.0f} % of the answer"))
     assert message["y"] + message["height"] <= 900

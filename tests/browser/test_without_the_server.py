@@ -1,4 +1,4 @@
-"""What the browser has the numbers of is chosen there: no message goes to the server, and what is
+"""The browser chooses among numbers that it has: no message goes to the server, and what is
 drawn is what an independent GPT-2 computes; the server hears of it with whatever is asked next."""
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from playwright.sync_api import Page, expect
 
 from gpt2viz.model.checkpoint import BUNDLED
 from tests.browser.conftest import Reader, Visitor, act, settle
-from tests.browser.test_browser import PLACE, drawn, picture
+from tests.browser.test_browser import MIDDLE, drawn, picture
 from tests.browser.test_lines import lines
 from tests.browser.test_save import open_save
 from tests.browser.test_zoom import drag
@@ -27,18 +27,18 @@ class FirstScreen(Reader):
 
     def head(self, layer: int, head: int) -> None:
         self.page.mouse.click(
-            *picture(self.page, "heads").evaluate(PLACE, [layer * N_HEAD + head, 0, 0])
+            *picture(self.page, "heads").evaluate(MIDDLE, [layer * N_HEAD + head, 0, 0])
         )
         self.page.mouse.move(0, 0)
 
     def row(self, row: int) -> None:
-        self.page.mouse.click(*picture(self.page, "head_large").evaluate(PLACE, [0, row, 1]))
+        self.page.mouse.click(*picture(self.page, "head_large").evaluate(MIDDLE, [0, row, 1]))
         self.page.mouse.move(0, 0)
 
     def lines(self) -> dict[tuple[int, int], float]:
         """Every line at rest, by its ends."""
         result = lines(self.page, "rest")
-        return {(int(one["query"]), int(one["key"])): one["width"] for one in result}
+        return {(int(line["query"]), int(line["key"])): line["width"] for line in result}
 
     def frame(self) -> Any:
         return picture(self.page, "head_large").evaluate("view => view.p.panels[0].frame")
@@ -136,7 +136,7 @@ def test_the_server_hears_of_it_with_whatever_is_asked_next(
     settle(page)
     assert "layer=0" in page.url
     assert "head=2" in page.url
-    inside = next(one for one in drawn(page, "stages") if one["name"] == "weights")
+    inside = next(panel for panel in drawn(page, "stages") if panel["name"] == "weights")
     assert_allclose(inside["z"], expected[0][2][5:9, 2:7], rtol=2e-3, atol=2e-3)
 
 

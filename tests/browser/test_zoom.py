@@ -15,7 +15,7 @@ import gpt2viz
 from gpt2viz.run.stages import HEAD_STAGES
 from tests.app.pages import SHADE
 from tests.browser.conftest import Reader, act, settle, wait_until
-from tests.browser.test_browser import PLACE, click_cell, drawn, picture
+from tests.browser.test_browser import MIDDLE, click_cell, drawn, picture
 from tests.bundled import CATS as SHORT
 from tests.bundled import N_HEAD, bundled_model
 
@@ -26,7 +26,7 @@ def drag(
     """Drag from one (row, column) to another in the first panel of a container's n-th picture."""
     plot = picture(page, key, chart)
     plot.scroll_into_view_if_needed()
-    ends = [plot.evaluate(PLACE, [0, *place]) for place in (start, end)]
+    ends = [plot.evaluate(MIDDLE, [0, *cell]) for cell in (start, end)]
     page.mouse.move(*ends[0])
     page.mouse.down()
     page.mouse.move(*ends[1], steps=6)
@@ -37,11 +37,11 @@ def window(page: Page) -> list[int]:
     return [int(n) for n in page.url.split("zoom=")[1].split("&")[0].replace("%2C", ",").split(",")]
 
 
-def shake(page: Page, key: str, place: tuple[int, int]) -> None:
+def shake(page: Page, key: str, cell: tuple[int, int]) -> None:
     """Click a (row, column) in the first panel of a container with a hand that isn't steady."""
     plot = picture(page, key)
     plot.scroll_into_view_if_needed()
-    x, y = plot.evaluate(PLACE, [0, *place])
+    x, y = plot.evaluate(MIDDLE, [0, *cell])
     page.mouse.move(x, y)
     page.mouse.down()
     page.mouse.move(x + 4, y + 4)
@@ -59,7 +59,7 @@ def test_a_part_of_a_short_text_says_what_it_is_and_leads_back(walk: Callable[..
     assert window(page) == [6, 9, 4, 7]
     assert_allclose(drawn(page, "head_large")[0]["z"], expected[4, 6:9, 4:7], rtol=1e-5)
     layer = drawn(page, "heads")[N_HEAD : 2 * N_HEAD]
-    assert_allclose([one["z"] for one in layer], expected, atol=SHADE)
+    assert_allclose([panel["z"] for panel in layer], expected, atol=SHADE)
     part = "queries 6 to 8, keys 4 to 6"
     titled = "view => view.look.boxes[0].title.at(-1)"
     assert picture(page, "head_large").evaluate(titled) == part
@@ -76,7 +76,7 @@ SHOWN: dict[str, Any] = {"text": SHORT, "layer": 1, "head": 4}
 
 
 def whole() -> dict[str, list[np.ndarray]]:
-    """What each container shows of all of the text, by an address and the container's key."""
+    """The matrices of all of the text in each container, by an address and the container's key."""
     model = bundled_model()
     on = gpt2viz.trace(model, SHORT)
     weights = on.stage("weights", 1, 4)
@@ -91,22 +91,22 @@ def shows(page: Page, key: str, expected: list[np.ndarray], part: tuple[slice, s
     rows, columns = part
     result = drawn(page, key)
     assert len(result) == len(expected)
-    for one, of_whole in zip(result, expected, strict=True):
+    for panel, of_whole in zip(result, expected, strict=True):
         pairs = of_whole.shape == (10, 10)
         cells = of_whole[rows, columns] if pairs else of_whole[rows]
-        assert_allclose(one["z"], cells, rtol=1e-4, atol=1e-6)
-        assert [name.split()[0] for name in one["rows"]] == [str(n) for n in range(10)][rows]
+        assert_allclose(panel["z"], cells, rtol=1e-4, atol=1e-6)
+        assert [name.split()[0] for name in panel["rows"]] == [str(n) for n in range(10)][rows]
 
 
 EVERY = slice(None), slice(None)
 
 
-@pytest.mark.parametrize("place", whole())
+@pytest.mark.parametrize("container", whole())
 def test_a_drag_asks_the_server_for_nothing_and_save_has_the_part(
-    reader: Reader, place: str
+    reader: Reader, container: str
 ) -> None:
-    expected = whole()[place]
-    path, key = place.split(" ")
+    expected = whole()[container]
+    path, key = container.split(" ")
     page, chart = reader.open(path, **SHOWN), 3 if path == "head" else 0
     shows(page, key, expected, EVERY)
     drag(page, key, (5.7, 3.7), (8.3, 6.3), chart)
@@ -168,9 +168,9 @@ def test_whole_words_are_cut_between_words(reader: Reader) -> None:
     page = reader.open(words="true", **SHOWN | {"text": "An unforgettable crane slept"})
     words = [name.split()[1] for name in drawn(page, "head_large")[0]["rows"]]
     drag(page, "head_large", (0.7, -0.3), (2.3, 1.3))
-    (one,) = drawn(page, "head_large")
-    assert [name.split()[1] for name in one["rows"]] == words[1:3]
-    assert [name.split()[1] for name in one["columns"]] == words[:2]
+    (panel,) = drawn(page, "head_large")
+    assert [name.split()[1] for name in panel["rows"]] == words[1:3]
+    assert [name.split()[1] for name in panel["columns"]] == words[:2]
     first, stop, *_ = window(page)
     assert (first, stop - first > 2) == (1, True), "a word of several tokens"
     assert reader.sent() == 0, "the server was asked"
