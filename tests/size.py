@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-PRODUCT = ROOT / "gpt2viz"
+PRODUCT, TESTS = ROOT / "gpt2viz", (ROOT / "tests", ROOT / "benchmarks")
 SUFFIXES = (".py", ".js", ".css")
 
 #: What each may weigh now, and the aim.
@@ -40,9 +40,9 @@ VAGUE_JS = re.compile(
 QUESTIONS = ("What ", "How ", "Where ", "Whether ", "Who ", "Which ")
 
 
-def sources(folder: Path) -> Iterator[Path]:
-    """The files of code below a folder, without those that npm installed."""
-    for path in folder.rglob("*"):
+def sources(*folders: Path) -> Iterator[Path]:
+    """The files of code below folders, without those that npm installed."""
+    for path in (path for folder in folders for path in folder.rglob("*")):
         if path.suffix in SUFFIXES and "node_modules" not in path.parts:
             yield path
 
@@ -102,7 +102,7 @@ def private_names() -> set[str]:
 def words() -> tuple[int, int]:
     """Bindings of ``VAGUE`` names, and docstrings that begin with one of ``QUESTIONS``."""
     vague = asking = 0
-    for path in sources(PRODUCT):
+    for path in sources(PRODUCT, *TESTS):
         text = path.read_text(encoding="utf-8")
         if path.suffix != ".py":
             vague += len(VAGUE_JS.findall(text))
@@ -126,8 +126,7 @@ def weigh() -> dict[str, int]:
     return {
         "product lines": lines(product) - prose(),
         "of them app/": lines(sources(PRODUCT / "app")) - prose(),
-        "lines of tests and benchmarks": lines(sources(ROOT / "tests"))
-        + lines(sources(ROOT / "benchmarks")),
+        "lines of tests and benchmarks": lines(sources(*TESTS)),
         "modules": sum(path.suffix == ".py" for path in product),
         "private names of Streamlit": len(private_names()),
         "selectors of Streamlit's in theme.css": len(re.findall(r"\[data-testid|\.st[A-Z]", theme)),
