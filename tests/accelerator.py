@@ -69,7 +69,7 @@ def compute(operation: Any, args: Any, kwargs: Any, moved: list[torch.Size]) -> 
 
 
 def _plain(given: Any) -> Any:
-    """The CPU's own in place of a tensor of the device, or of the device's name."""
+    """The CPU's counterpart of a tensor of the device, or of the device's name."""
     if isinstance(given, OnDevice):
         return given.inside
     return torch.device("cpu") if isinstance(given, torch.device) else given

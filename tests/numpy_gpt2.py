@@ -83,7 +83,7 @@ class Checkpoint(NamedTuple):
         layer: int,
         becomes: Callable[[str, np.ndarray], np.ndarray] = unchanged,
     ) -> np.ndarray:
-        """The addition of a layer's MLP to a stream: (…, C) -> (…, C)."""
+        """The output of a layer's MLP on a stream: (…, C) -> (…, C)."""
         act, h = ACTIVATIONS[self.config["activation_function"]], f"h.{layer}"
         normed = becomes(f"ln_2.{layer}", self.norm(x, f"{h}.ln_2"))
         wide = becomes(f"mlp_in.{layer}", self.linear(normed, f"{h}.mlp.c_fc"))

@@ -81,7 +81,7 @@ class Checkpoint(NamedTuple):
         return result
 
     def mlp(self, x: Numbers, layer: int) -> Numbers:
-        """The addition of a layer's MLP to a stream: (…, C) -> (…, C)."""
+        """The output of a layer's MLP on a stream: (…, C) -> (…, C)."""
         block = f"model.layers.{layer}"
         normed = self.norm(x, f"{block}.post_attention_layernorm")
         gate = self.linear(normed, f"{block}.mlp.gate_proj")

@@ -1,4 +1,4 @@
-"""Work of a test in a process of its own: be killed, be stopped, find a disk full."""
+"""Run a test's acts in a process of its own: it is killed, is stopped, finds a disk full."""
 
 from __future__ import annotations
 

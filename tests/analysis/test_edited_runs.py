@@ -146,7 +146,7 @@ class Edited(NamedTuple):
         return f"h.{layer}.{part}" not in self.silent
 
     def written(self, layer: int, heads: np.ndarray) -> np.ndarray:
-        """Each head's own addition to the stream, from a layer's heads (nh, T, hs): (nh, T, C)."""
+        """Each head's own contribution to the stream, from a layer's (nh, T, hs): (nh, T, C)."""
         W_O, _ = self.of.merging(layer)
         return np.einsum("htd,hdc->htc", heads, W_O) * self.loud(layer, "attn")
 
@@ -210,7 +210,7 @@ class Case:
         return self.known[site]
 
     def given(self, layer: int, keys: Sequence[int]) -> np.ndarray:
-        """The addition of keys to every query, by head: (nh, T, C)."""
+        """The contribution of keys to every query, by head: (nh, T, C)."""
         return self.edited.written(layer, self.passed(layer, keys))
 
 
@@ -236,7 +236,7 @@ def edited(folder: Path, model: gpt2viz.Model) -> Callable[[str, bool], Edited]:
 
 
 def oracle_of_edits(folder: Path, model: gpt2viz.Model) -> Callable[[str, bool], Edited]:
-    """Return a maker of the oracle's side of edits, with the mask or without."""
+    """A function that makes the oracle's side of edits, with the mask or without."""
     of = oracle(folder)
     ids = model.tokenizer.encode(REFERENCE_TEXT)[: model.config.n_positions]
     means = [heads.mean(axis=1) for heads in of.run(list(ids), True)["head_output"]]

@@ -1,4 +1,4 @@
-"""The likeness of every two heads, and their groups: against loops over plain lists."""
+"""The similarity of every two heads, and their groups: against loops over plain lists."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A person's acts on the pages, and the messages where something can't be shown."""
+"""A visitor's actions on the pages, and the messages where something can't be shown."""
 
 from __future__ import annotations
 

@@ -267,7 +267,7 @@ def line(at: AppTest) -> re.Match[str] | None:
 def test_an_example_is_offered_where_its_promise_is_kept_and_its_line_holds(
     example: Example,
 ) -> None:
-    """If an example of before isn't offered: python -m tests.docs.examples"""
+    """If an earlier example isn't offered: python -m tests.docs.examples"""
     holds = keeps(example)
     assert is_offered(example, BUNDLED.name) == holds
     assert holds or example.answer

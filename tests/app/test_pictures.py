@@ -69,7 +69,7 @@ def test_every_picture_has_words_a_table_and_code(page: str, view: dict[str, str
 
 
 def check_page(page: str, view: dict[str, str], at: AppTest) -> None:
-    """All on a page is said, listed and explained: of a chapter too, by ``test_textbook``."""
+    """A page's content is said, listed and explained: of a chapter too, by ``test_textbook``."""
     shown = at.session_state["_shown"]
     drawn = pictures(at)  # a lens twice: its matrix, and its curves beside it
     beside = {f"{key}_curves" for key in drawn}
@@ -110,13 +110,13 @@ def check_asks(at: AppTest, page: str, view: dict[str, str]) -> None:
 
 
 def of_all_points(at: AppTest) -> str:
-    """The alternatives of a training's points: the words of each picture there, one by one."""
+    """The text alternatives of a training's points: the words of each picture, one by one."""
     parts = (p.proto for p in at.get("bidi_component") if p.proto.id.endswith("-steps"))
     return " ".join(json.loads(part.json)["alt"] for part in parts)
 
 
 def of_frames(at: AppTest) -> set[str]:
-    """The alternatives of frames that are played; each has words of its own beside it."""
+    """The text alternatives of frames that are played; each has words of its own beside it."""
     parts = (p.proto for p in at.get("bidi_component") if p.proto.id.endswith("_player"))
     return {json.loads(part.json)["alt"] for part in parts}
 

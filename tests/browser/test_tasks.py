@@ -87,7 +87,7 @@ def most_probable(text: str, causal: bool = True) -> tuple[str, float]:
 
 
 def stage(page: Page, name: str) -> int:
-    """The number of the picture of a head that shows that stage."""
+    """The index of a head's picture that shows that stage."""
     return [panel["name"] for panel in drawn(page, "stages")].index(name)
 
 

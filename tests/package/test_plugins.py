@@ -170,7 +170,7 @@ def test_a_page_that_breaks_says_so_in_the_frame(seen: Any) -> None:
 
 
 def weight(query: int, key: int | slice) -> Callable[[Array, TokenIds], Scores]:
-    """A score's function: a head's weight of one query on one key."""
+    """A score as a function: a head's weight of one query on one key."""
     return lambda weights, _ids: weights[:, query, key].astype(np.float64)
 
 

@@ -24,7 +24,7 @@ class StandIn(ThreadingHTTPServer):
     daemon_threads = True
 
     def __init__(self, name: str) -> None:
-        self.name, self.asked = name, list[str]()
+        self.name, self.requests = name, list[str]()
         super().__init__(("127.0.0.1", 0), _Answers)
 
 
@@ -32,7 +32,7 @@ class _Answers(BaseHTTPRequestHandler):
     server: StandIn
 
     def do_GET(self) -> None:
-        self.server.asked.append(f"{self.path}\n{self.headers}")
+        self.server.requests.append(f"{self.path}\n{self.headers}")
         requests = self.path.partition("?")[0]
         let_in = requests != "/oauth2/auth" or KNOWN["Cookie"] in self.headers.get("Cookie", "")
         self.send_response(200 if let_in else 401)
@@ -91,12 +91,12 @@ def test_the_login_of_the_docs_lets_in_whom_it_knows(caddy: str) -> None:
         for path in ("/", "/_stcore/stream", "/media/a.png", "/healthz", "/oauth2", "/static/a.js"):
             for method in ("GET", "POST"):
                 assert ask(port, path, method)[:2] == (302, f"/oauth2/sign_in?rd={path}"), path
-        assert not pages.asked
+        assert not pages.requests
         assert ask(port, link, **KNOWN) == (200, "", "pages")
         assert ask(port, "/oauth2/sign_in") == (200, "", "login")
-        assert pages.asked[0].startswith(f"{link}\n")
-        assert not [requested for requested in login.asked if TYPED in requested]
+        assert pages.requests[0].startswith(f"{link}\n")
+        assert not [request for request in login.requests if TYPED in request]
         login.shutdown()
         login.server_close()
         assert ask(port, link, **KNOWN)[0] == 502  # nobody says that it may
-        assert len(pages.asked) == 1
+        assert len(pages.requests) == 1

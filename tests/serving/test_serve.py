@@ -189,7 +189,7 @@ def test_an_address_has_its_share_and_nobody_borrows_anothers(server: Server) ->
     cookie = headers(server, "/")[1]["Set-Cookie"].partition(";")[0]
 
     def ask(by: str, clients: Iterable[str]) -> list[int]:
-        """The numbers of its answers and refusals."""
+        """The numbers of answers and refusals."""
 
         def ask(client: str) -> tuple[int, str | None]:
             requested = {"Cookie": cookie, "X_Forwarded_For": client}

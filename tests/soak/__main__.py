@@ -112,7 +112,7 @@ def expected(requested: Wish) -> dict[str, list[np.ndarray]]:
 
 
 def judge(screen: Screen, requested: Wish, visitor: int) -> str:
-    """The fault of a page that was sent, or an empty text."""
+    """The fault in a page that was sent, or an empty text."""
     if screen.exceptions or screen.status != "FINISHED_SUCCESSFULLY":
         return f"{screen.status} {screen.exceptions}"
     seen = {int(n) for part in screen.raw for n in MARK.findall(part)}

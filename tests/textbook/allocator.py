@@ -1,4 +1,4 @@
-"""PyTorch's requests of memory, counted by its own profiler: copies inside an operation too."""
+"""PyTorch's requests for memory, counted by its own profiler: copies inside an operation too."""
 
 from __future__ import annotations
 

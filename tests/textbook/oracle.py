@@ -47,7 +47,7 @@ def gelu_tanh(x: Any) -> np.ndarray:
 
 
 def mixed_words(order: list[int], positions: Any, causal: bool) -> np.ndarray:
-    """The words crane, ate and fish after mixing in that order, by the words: (3, 2)."""
+    """The vectors of crane, ate and fish, mixed in that order, by the words: (3, 2)."""
     x = np.array([[0.9, 0.1], [0.1, 0.8], [0.7, 0.3]])[order] + np.array(positions)
     scores = x @ x.T / sqrt(2)
     return (softmax(hidden(scores) if causal else scores) @ x)[order]

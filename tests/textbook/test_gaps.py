@@ -99,7 +99,7 @@ def judged(name: str, text: str) -> Verdict:
 
 
 def test_the_gaps_are_those_of_the_eighty_lines() -> None:
-    """Each expects what a GPT-2 in NumPy makes; the merged heads, by what W_O makes of them."""
+    """The cases expect a NumPy GPT-2's numbers; the merged heads go by what W_O makes of them."""
     ids, layers = list(run().token_ids), range(model().config.n_layer)
     made, weights = reference(BUNDLED, ids, True), gaps.weights(model())
     assert len(ids) == 5
