@@ -200,21 +200,19 @@ class Rope:
         Raises ``CheckpointError`` for another kind, and for values that are no numbers.
         """
         scaling = values.get("rope_parameters") or values.get("rope_scaling") or {}
-        if not isinstance(scaling, Mapping):
-            raise CheckpointError(
-                f"config.json: rope_scaling must be an object, not {scaling!r:.60}"
-            )
+        _check("rope_scaling", scaling, "an object", lambda x: isinstance(x, Mapping))
         kind = scaling.get("rope_type", scaling.get("type", "default"))
         known = {"default": (), "linear": ("factor",), "llama3": tuple(_ROPE_NAMES)[1:]}
-        if kind not in known:
+        if kind not in [*known]:  # it may be a list, which has no hash
             raise CheckpointError(
                 f"config.json: rope_type {kind!r:.60} is not supported; there are: "
                 f"{', '.join(known)}"
             )
-        _refuse(scaling, {"partial_rotary_factor": (1.0, None)})
-        base = scaling.get("rope_theta", values.get("rope_theta")) or cls.base
+        of_layers = dict.fromkeys(_LAYER_TYPES, (None,))  # speeds of their own
+        _refuse(scaling, {"partial_rotary_factor": (1.0, None), **of_layers})
+        bases = scaling.get("rope_theta"), values.get("rope_theta"), cls.base
         given: dict[str, Any] = {
-            "rope_theta": base,
+            "rope_theta": next(base for base in bases if base is not None),
             **{name: scaling.get(name) for name in known[kind]},
         }
         for name, value in given.items():
@@ -335,7 +333,8 @@ class LlamaConfig:
         }
         given |= {name: renamed[name] for name in given if renamed.get(name) is not None}
         C, n_head = given["n_embd"], given["n_head"]
-        given["n_kv_head"] = renamed.get("n_kv_head", _KV_HEADS.get(family)) or n_head
+        groups = renamed.get("n_kv_head", _KV_HEADS.get(family))
+        given["n_kv_head"] = n_head if groups is None else groups
         if given["head_dim"] is None:
             even = _is_size(C) and _is_size(n_head) and C % n_head == 0
             given["head_dim"] = 128 if family == "qwen3" else C // n_head if even else None

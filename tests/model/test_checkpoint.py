@@ -18,7 +18,9 @@ from safetensors.torch import load_file, save_file
 
 import gpt2viz
 from gpt2viz.model.checkpoint import weight_bytes
+from gpt2viz.model.config import config_from
 from tests.checkpoints import edit_json
+from tests.llama_checkpoints import CONFIG as LLAMA
 
 Weights = dict[str, torch.Tensor]
 
@@ -145,6 +147,21 @@ def test_heads_of_other_tasks_are_set_aside_and_named(folder: Path) -> None:
 def test_wrong_config(folder: Path, changes: dict[str, object], message: str) -> None:
     edit_json(folder / "config.json", **changes)
     refused(folder, message)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"rope_theta": 0}, "rope_theta must be a positive number, not 0"),
+        ({"rope_type": ["default"]}, r"rope_type \['default'\] is not supported"),
+        ({"full_attention": {"rope_theta": 1e6}}, "full_attention = .* is not supported"),
+    ],
+)
+def test_a_rope_that_cannot_be_computed_is_refused(change: dict[str, Any], message: str) -> None:
+    with pytest.raises(gpt2viz.CheckpointError, match=message):
+        config_from(LLAMA | {"rope_parameters": change})
+    with pytest.raises(gpt2viz.CheckpointError, match=r"heads must be .* not 0"):
+        config_from(LLAMA | {"num_key_value_heads": 0})
 
 
 def test_sizes_under_hugging_faces_other_names(folder: Path) -> None:
