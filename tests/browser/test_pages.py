@@ -32,10 +32,12 @@ PATHS = [view.removeprefix(pages.ATTENTION.name) for view in (*VIEWS, LINES, CHA
 
 #: Of a light page, and of a dark one.
 BACKGROUNDS = "rgb(255, 255, 255)", "rgb(18, 20, 28)"
-#: Nothing is wider than the window, once all has its new size.
+#: Nothing is wider than the window, and no row of choices narrower than its first, in the end.
 FITS = """
 width => [document.documentElement, document.querySelector(".stMain")]
   .every(({ scrollWidth }) => scrollWidth <= width)
+  && [...document.querySelectorAll(".stMain [role=radiogroup]")]
+    .every((row) => row.clientWidth >= (row.querySelector("button")?.scrollWidth ?? 0))
 """
 
 EVIL = "https://evil.invalid/"
