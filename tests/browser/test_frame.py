@@ -141,6 +141,13 @@ def test_a_page_is_opened_by_keyboard_alone(walk: Visit) -> None:
     expect(here).to_have_text("Side by side")
 
 
+def test_the_first_pages_link_leads_there_from_a_page_that_draws_nothing(walk: Visit) -> None:
+    page = walk("shapes", text="")
+    act(page, page.get_by_text("Causal mask").click)
+    first = page.locator(".st-key-menu a").first
+    expect(first).to_have_attribute("href", "./?text=&causal=false")
+
+
 def test_a_link_is_followed_from_what_stands_open(walk: Visit) -> None:
     page = walk("", text="Dog bites man")
     for key, name in (("words_panel", "Shapes"), ("save", "Head"), ("examples", "Shapes")):

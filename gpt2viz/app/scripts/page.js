@@ -172,7 +172,7 @@ function watchKeyboard() {
   const observer = new MutationObserver(() => {
     frame ||= requestAnimationFrame(() => { frame = 0; look() })
   })
-  observer.observe(document.body, { childList: true, subtree: true })
+  observer.observe(document.body, { childList: true, subtree: true, attributeFilter: ["href"] })
   return () => {
     observer.disconnect()
     cancelAnimationFrame(frame)
