@@ -17,7 +17,7 @@ from gpt2viz.run.forward import RUN_LOCK, run_from
 from gpt2viz.run.trace import Trace
 
 #: Tokens that are tried, from the last one back, and candidates to replace each.
-_PLACES, _GUESSES = 16, 20
+_POSITIONS, _GUESSES = 16, 20
 #: Tokens that go through the model at once while they are tried.
 _AT_ONCE = 1024
 
@@ -32,7 +32,7 @@ def change_one_token(model: Model, run: Trace) -> list[int] | None:
     """
     ids, T = list(run.token_ids), len(run.token_ids)
     own = model.tokenizer.own_slice(ids)
-    positions = range(max(own.start, own.stop - 1 - _PLACES), max(own.stop - 1, 1))
+    positions = range(max(own.start, own.stop - 1 - _POSITIONS), max(own.stop - 1, 1))
     texts = [text for t in reversed(positions) if (text := _variant(model, run, t)) is not None]
     tried = texts[: max(1, _AT_ONCE // T)]
     if not tried:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 #: The endings of files, pictures first.
 KINDS = (*PICTURE_KINDS, "html", *TABLE_KINDS, "json", *TRACE_KINDS)
 #: The stages whose numbers a run keeps, for models of every family.
-KEPT = [stage.key for stage in STAGE.values() if stage.keep]
+STORED = [stage.key for stage in STAGE.values() if stage.keep]
 #: The most rows and columns to print; files and --json have all.
 PRINTED = 12
 
@@ -41,8 +41,8 @@ PRINTED = 12
     "-s",
     "--stage",
     metavar="STAGE",
-    help=f"One of the model's: {' '.join(KEPT)}; or TransformerLens' name for one, which names the "
-    "layer too.",
+    help=f"One of the model's: {' '.join(STORED)}; or TransformerLens' name for one, which names "
+    "the layer too.",
     default="weights",
     show_default=True,
 )

@@ -21,7 +21,7 @@ from gpt2viz.notebook.stored import STEPS, Stored, deflate, pool_heads, pool_mas
 from gpt2viz.notebook.view import AttentionView
 from gpt2viz.pictures import canvas, lines
 from gpt2viz.pictures.cells import decimals
-from gpt2viz.pictures.palette import ABOVE, BELOW, DARK, LIGHT, Palette
+from gpt2viz.pictures.palette import DARK, LIGHT, LOWER, UPPER, Palette
 from gpt2viz.pictures.panel import Axis, Panel
 from gpt2viz.pictures.picture import NUMBERS_FIT_LARGE, Heatmaps
 from gpt2viz.pictures.pooling import THUMBNAIL, block_starts
@@ -393,7 +393,7 @@ def _notes(data: Given, facts: _Facts, read: _Layers) -> list[str]:
     T, S = facts.hidden.shape
     notes = [f"Queries down: {T:,}. Keys across: {S:,}."]
     if not facts.weights:
-        colors = f"{ABOVE} above 0, {BELOW} below" if facts.scale == "signed" else "from 0 up"
+        colors = f"{UPPER} above 0, {LOWER} below" if facts.scale == "signed" else "from 0 up"
         ends = {"low": numeral(facts.low, ".4g"), "high": numeral(facts.high, ".4g")}
         notes.append(sentence("notebook.no_weights", **ends, colors=colors))
     if facts.beyond:

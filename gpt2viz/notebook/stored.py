@@ -19,7 +19,7 @@ from gpt2viz.pictures.pooling import pool_panel
 #: Steps between the smallest number and the largest.
 STEPS = 1000
 #: Codes of numbers that aren't finite.
-NEGATIVE, NAN, POSITIVE = range(65533, 65536)
+LOWER, NAN, UPPER = range(65533, 65536)
 
 
 class Stored(NamedTuple):
@@ -61,7 +61,7 @@ def store(heads: Array, ends: tuple[float, float] | None, n_steps: int = STEPS) 
     whole = np.where(finite, heads, low).astype(np.float64)
     codes = np.rint((whole - low) / step).astype(np.uint16)
     error = float(np.abs(low + step * codes - whole).max())
-    for code, cells in ((NEGATIVE, heads < 0), (NAN, np.isnan(heads)), (POSITIVE, heads > 0)):
+    for code, cells in ((LOWER, heads < 0), (NAN, np.isnan(heads)), (UPPER, heads > 0)):
         codes[cells & ~finite] = code
     planes = (codes & 255).astype(np.uint8).tobytes() + (codes >> 8).astype(np.uint8).tobytes()
     return Stored(rows, columns, low, step, error, deflate(planes))

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from gpt2viz.analysis.words import group_words, word_starts
 from gpt2viz.arrays import Array, Pairs
 from gpt2viz.labels import label
-from gpt2viz.pictures.palette import ABOVE, BELOW
+from gpt2viz.pictures.palette import LOWER, UPPER
 from gpt2viz.pictures.panel import Axis, HeadOfRun, Panel
 from gpt2viz.pictures.picture import NUMBERS_FIT_LARGE, Heatmaps
 from gpt2viz.pictures.pooling import GRID, pool_panel
@@ -161,7 +161,7 @@ def difference(first: Panel, second: Panel, title: str) -> Panel:
 
 def difference_in_words(title: str, first: str, second: str) -> str:
     """Explain a ``difference``'s colours, in Markdown; ``first``, ``second`` name both."""
-    return f"**{title}**: {ABOVE} where {second} is larger, {BELOW} where {first} is."
+    return f"**{title}**: {UPPER} where {second} is larger, {LOWER} where {first} is."
 
 
 @dataclass(frozen=True, eq=False)

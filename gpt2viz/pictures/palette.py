@@ -29,7 +29,7 @@ DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
 FILLS = ("", "\\", "x")
 POINTS = ("circle", "diamond-open")
 #: The names of the signed scale's upper and lower half, on a light and a dark page.
-ABOVE, BELOW = "blue", "orange"
+UPPER, LOWER = "blue", "orange"
 #: The most squares of the masked cells' chessboard along a side.
 SQUARES = 32
 

@@ -35,7 +35,7 @@ from gpt2viz.textbook.tensors import randomize
 #: Tokens that a reader's model generates, and the text shown for an empty gap.
 NEW, BLANK = 10, "______"
 #: A gap in the source of the eighty lines.
-_PLACE = re.compile(r'self\.gap\("(\w+)"[^)]*\)')
+_GAP = re.compile(r'self\.gap\("(\w+)"[^)]*\)')
 
 
 class Gap(NamedTuple):
@@ -57,7 +57,7 @@ class Gap(NamedTuple):
         """The line of the eighty lines that it is in, with a blank for it."""
         source = inspect.getsource(GPT2).splitlines()
         (line,) = (line for line in source if f'gap("{self.name}"' in line)
-        return _PLACE.sub(BLANK, line.strip())
+        return _GAP.sub(BLANK, line.strip())
 
     @property
     def axes(self) -> tuple[str, ...]:
@@ -73,7 +73,7 @@ class Draft:
 
     def source(self) -> str:
         """The source, with a blank for each invalid expression."""
-        return _PLACE.sub(self._text, inspect.getsource(GPT2))
+        return _GAP.sub(self._text, inspect.getsource(GPT2))
 
     def _text(self, match: re.Match[str]) -> str:
         try:

@@ -329,7 +329,7 @@ address => new Promise(done => {
 # A component's script comes after the element that it draws in; what was drawn last may have asked
 # for another run.
 _SETTLED = """
-([asked, looks]) => {
+([requested, looks]) => {
   const drawn = document.querySelector(".stApp[data-test-script-state='notRunning']")
     && document.querySelector(".st-key-menu")
     && !document.querySelector("[data-testid='stSkeleton']")
@@ -340,7 +340,7 @@ _SETTLED = """
            && !shadowRoot.querySelector(".steps")?.p?.more  // points to be read
            && !shadowRoot.querySelector("[data-script] > *")?.matches(
              ":empty, :is(.tiles, .map):not([aria-label]), .chart:not(:has(> svg > *))"))
-  if (!drawn || window.settling?.asked !== asked) window.settling = { asked, looks: 0 }
+  if (!drawn || window.settling?.requested !== requested) window.settling = { requested, looks: 0 }
   return drawn && window.settling.looks++ >= looks
 }
 """
@@ -362,8 +362,8 @@ def settle(page: Page) -> None:
 # or has all of its answer: a run that is over within one frame is seen by nothing else.
 _WATCH = """
 () => {
-  if (!("asked" in window)) {
-    window.asked = 0
+  if (!("requests" in window)) {
+    window.requests = 0
     const { send } = WebSocket.prototype
     let quiet
     const answered = () => {
@@ -371,12 +371,12 @@ _WATCH = """
       quiet = setTimeout(() => window.rested?.(), 1000)
     }
     WebSocket.prototype.send = function (message) {
-      asked++
+      requests++
       this.addEventListener("message", answered)  // which counts once, however often it is added
       send.call(this, message)
     }
   }
-  const before = window.asked
+  const before = window.requests
   window.busy = new Promise(done => {
     window.rested = done
     const busy = new MutationObserver(() => { busy.disconnect(); done() })
@@ -384,7 +384,7 @@ _WATCH = """
     window.gpt2viz_state?.parts.set({ isConnected: true }, {
       offers: () => {}, changed: () => setTimeout(done, 50), pointed: () => {} })
     window.acted = () => {
-      setTimeout(() => window.asked === before && done(), 500)
+      setTimeout(() => window.requests === before && done(), 500)
       setTimeout(done, 10_000)
     }
   })

@@ -116,7 +116,7 @@ _AT_REST = """
   const parts = document.querySelectorAll(
     "[data-testid=stHeading], [data-testid=stBidiComponentIsolated]")
   const now = [...parts].map(part => Math.round(part.getBoundingClientRect().y)).join()
-  if (now !== window.places) [window.places, window.since] = [now, performance.now()]
+  if (now !== window.layout) [window.layout, window.since] = [now, performance.now()]
   return performance.now() - window.since > 500
 }
 """
@@ -128,7 +128,7 @@ def settle_for_good(page: Page) -> None:
     For half a second no title and no chart changes its place.
     """
     settle(page)
-    page.evaluate("window.places = ''")
+    page.evaluate("window.layout = ''")
     page.wait_for_function(_AT_REST, polling=100)
 
 

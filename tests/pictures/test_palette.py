@@ -13,7 +13,7 @@ from numpy.testing import assert_array_equal
 from gpt2viz.pictures.compare import aligned_bars
 from gpt2viz.pictures.every_head import Thumbnails
 from gpt2viz.pictures.from_trace import difference, difference_in_words
-from gpt2viz.pictures.palette import ABOVE, BELOW, DARK, LIGHT, SQUARES, ColorScale, Palette, ink
+from gpt2viz.pictures.palette import DARK, LIGHT, LOWER, SQUARES, UPPER, ColorScale, Palette, ink
 from gpt2viz.pictures.panel import Axis, Panel
 from gpt2viz.pictures.plotly.figure import render
 from gpt2viz.pictures.prediction import probability_bars
@@ -128,7 +128,7 @@ def is_blue(color: str) -> bool:
 
 @BOTH
 def test_the_second_has_the_colour_of_second_minus_first_above_0(colors: Palette) -> None:
-    assert (ABOVE, BELOW) == ("blue", "orange")
+    assert (UPPER, LOWER) == ("blue", "orange")
     assert [is_blue(color) for _, color in (colors.signed[0], colors.signed[-1])] == [False, True]
     for count in (2, 3, 4):
         assert [is_blue(color) for color in colors.cases(count)[:2]] == [False, True]

@@ -38,7 +38,7 @@ LARGEST = 10.0
 
 _OUT = ("out 1", "out 2")
 #: The outputs of both heads, side by side.
-FOUND = ("0, out 1", "0, out 2", "1, out 1", "1, out 2")
+HEAD_CHANNELS = ("0, out 1", "0, out 2", "1, out 1", "1, out 2")
 #: The MLP's neurons, if edited tables give them no meaning.
 NEURONS = ("neuron 1", "neuron 2", "neuron 3")
 
@@ -72,7 +72,7 @@ _EDITABLE: Mapping[str, _Table] = {
     "q1": _head_table("q", 1, parameters.TINY_Q1),
     "k1": _head_table("k", 1, parameters.TINY_K1),
     "v1": _head_table("v", 1, parameters.TINY_V1),
-    "merge": _Table(parameters.TINY_MERGE, "W_O", MADE.merge, CHANNELS, FOUND),
+    "merge": _Table(parameters.TINY_MERGE, "W_O", MADE.merge, CHANNELS, HEAD_CHANNELS),
     "widen": _Table(
         parameters.TINY_WIDEN,
         "Into the hidden layer",
@@ -314,7 +314,7 @@ def heads(book: Book, text: str) -> dict[str, str]:
         for n, head in enumerate(crane.heads)
     ]
     picture("tiny_heads", weights, "unit", height=250)
-    four = ("0: thing", "0: action", "1: thing", "1: action") if as_words else FOUND
+    four = ("0: thing", "0: action", "1: thing", "1: action") if as_words else HEAD_CHANNELS
     panels = [
         _token_panel("outputs, side by side", crane.merged, four),
         _token_panel("what attention adds", crane.attention),

@@ -23,7 +23,7 @@ from gpt2viz.app.views.head import repeat_sentence
 from gpt2viz.app.views.measures import draw_weights
 from gpt2viz.labels import pluralize, sentence
 from gpt2viz.pictures.explanation import reason_map
-from gpt2viz.pictures.palette import ABOVE, BELOW
+from gpt2viz.pictures.palette import LOWER, UPPER
 from gpt2viz.run.trace import Trace
 
 #: A weight above this is larger than those of all other keys together.
@@ -136,8 +136,8 @@ def take_apart(book: Book) -> dict[str, Any]:
         "raised": f"{case.raised:.2f}",
         "lowered": f"{abs(case.lowered):.2f}",
         "apart": f"{case.raised + case.lowered:.2f}",
-        "above": ABOVE.capitalize(),
-        "below": BELOW,
+        "above": UPPER.capitalize(),
+        "below": LOWER,
         "verb": "raises" if case.above else "lowers",
         "rule": case.rule and literal(" ".join(case.words()[:: len(case.words()) - 1])),
         "no_rule": case.rule is None,

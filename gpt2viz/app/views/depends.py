@@ -73,7 +73,7 @@ _WAITING = "Computing the first numbers …"
 #: How many next tokens are drawn.
 _BEST = 4
 #: The share of the answer that the fewest heads must keep.
-_KEPT = 0.9
+_FAITHFUL = 0.9
 #: Seconds that a page waits for numbers before it is drawn without them.
 WAIT = 1.5
 #: Most operations of sweeps that start by themselves: half a minute on two slow cores.
@@ -550,7 +550,7 @@ def _draw_fewest_heads(runs: Runs) -> None:
     fewest: FewestHeads | None = job.result
     if fewest is None:
         return
-    if words := fewest.words(_KEPT):
+    if words := fewest.words(_FAITHFUL):
         prose.markdown(words)
     prose.caption(
         "Heads are removed one at a time, always the one that is missed least; of more than 63, a "

@@ -43,7 +43,7 @@ from gpt2viz.model.config import sharing
 from gpt2viz.pictures import tables
 from gpt2viz.pictures.circuits import FARTHEST, distance_curve
 from gpt2viz.pictures.from_trace import stage_panel, who_sees_whom
-from gpt2viz.pictures.palette import ABOVE, BELOW
+from gpt2viz.pictures.palette import LOWER, UPPER
 from gpt2viz.pictures.panel import Axis, Panel
 from gpt2viz.pictures.picture import NUMBERS_FIT_LARGE, Heatmaps
 from gpt2viz.pictures.plotly.matrices import pixels
@@ -217,7 +217,7 @@ def _draw_legend(view: View, layer: int) -> None:
             width="content",
         )
         prose.caption(
-            f"{BELOW.capitalize()}: negative; {ABOVE}: positive. Each picture's range is above it.",
+            f"{LOWER.capitalize()}: negative; {UPPER}: positive. Each picture's range is above it.",
             width="content",
             help=prose.tip(tip),
         )

@@ -18,7 +18,7 @@ from gpt2viz.app.view import View, Window
 from gpt2viz.app.views import depends, measures, two_runs, zoom
 from gpt2viz.app.views import edits as editing
 from gpt2viz.app.views.two_runs import Head, Sides, Weights
-from gpt2viz.pictures.palette import ABOVE, BELOW
+from gpt2viz.pictures.palette import LOWER, UPPER
 from gpt2viz.pictures.prediction import lens_of_runs
 from gpt2viz.run.interventions import changes
 
@@ -59,7 +59,7 @@ def _draw_edits(view: View, choices: DeltaGenerator) -> None:
         layer, head = (pick(view, opening=opening) for pick in (controls.layer, controls.head))
         at = layer, None if two_runs.pick_whole() else head
         as_lines = lines.switch(part)
-        st.caption(f"{ABOVE.capitalize()}: the weight rose; {BELOW}: it fell.", width="content")
+        st.caption(f"{UPPER.capitalize()}: the weight rose; {LOWER}: it fell.", width="content")
     weights = _weights(both, part, at, as_lines)
     next_tokens, changed_heads = st.columns([8, 5], gap="medium")
     with changed_heads, st.container(gap="xsmall"):

@@ -31,7 +31,7 @@ from gpt2viz.pictures.explanation import (
     strand_name,
     strands,
 )
-from gpt2viz.pictures.palette import ABOVE, BELOW
+from gpt2viz.pictures.palette import LOWER, UPPER
 from gpt2viz.pictures.panel import Panel
 from gpt2viz.pictures.pooling import thumbnails
 
@@ -293,7 +293,7 @@ def _table(case: Reason, path: tuple[Step, ...], *, raw: bool) -> None:
     picture = reason_map(case, raw=raw)
     score = float(case.row.scores[case.row.row_of(case.key)])
     total = float(case.row.table(case.key).sum())
-    prose.caption(f"{ABOVE.capitalize()} raises the score, {BELOW} lowers it.")
+    prose.caption(f"{UPPER.capitalize()} raises the score, {LOWER} lowers it.")
     output.picture(
         picture,
         key="why_table",

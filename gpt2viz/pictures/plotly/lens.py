@@ -9,8 +9,8 @@ from gpt2viz.pictures.picture import ENTROPY, LENS_ROW, RANK, Lens
 from gpt2viz.pictures.plotly.matrices import boxes, heading, markup
 
 # At the lower edge, whatever the height: a share of it would lie on the numbers of a low axis.
-_BELOW = {"orientation": "h", "x": 1, "xanchor": "right"}
-_BELOW |= {"y": 0, "yref": "container", "yanchor": "bottom"}
+_AT_BOTTOM = {"orientation": "h", "x": 1, "xanchor": "right"}
+_AT_BOTTOM |= {"y": 0, "yref": "container", "yanchor": "bottom"}
 #: The axes of ranks and of bits.
 _RANKS: dict[str, Any] = {"title": {"text": "1 = first", "standoff": 8}, "range": [-0.1, None]}
 _RANKS |= {"type": "log", "dtick": 1, "tickformat": "~s", "tickangle": 0}
@@ -40,7 +40,7 @@ def draw_curves(picture: Lens, colors: Palette, *, named: bool = True) -> dict[s
         "yaxis": rows | {"anchor": "x", "showticklabels": named},
         "yaxis2": rows | {"anchor": "x2", "matches": "y", "showticklabels": False},
         "annotations": [heading(RANK, left), heading(ENTROPY, right)],
-        "legend": _BELOW,
+        "legend": _AT_BOTTOM,
         "height": _TITLE + LENS_ROW * len(picture.panel.values) + bottom,
         "margin": {"l": 8, "r": 8, "t": _TITLE, "b": bottom, "autoexpand": named},
     }
