@@ -22,6 +22,7 @@ from gpt2viz.app.terms import SPELLED, TERM, TERMS, find_terms
 from gpt2viz.model.checkpoint import BUNDLED
 from tests.app.cases import each
 from tests.app.pages import ROOT, chips, open_page, page_text, plain
+from tests.app.test_frame import saved
 from tests.bundled import N_LAYER, bundled_model
 from tests.docs.examples import keeps, row_of
 from tests.llama_checkpoints import write_llama
@@ -295,6 +296,9 @@ def test_a_first_visit_opens_on_the_head_that_copies() -> None:
     assert (chips(at)["layer"], chips(at)["head"]) == head, "whose arcs are drawn"
     assert not line(at), "which say it"
     assert not at.query_params, "nobody has chosen it"
+    opened = zip(("layer", "head", "query"), map(str, (*head, row.query)), strict=True)
+    expected = {"text": TEXT, "model": BUNDLED.name} | dict(opened)
+    assert saved(at) == expected, "a link names the sentence, so all that it opened on too"
     at.text_input(key="text").set_value("The cat sat").run()
     assert chips(at)["chosen"] is None
     assert (at.session_state["layer"], at.session_state["head"]) == head

@@ -238,14 +238,6 @@ def opened(at: AppTest, session: dict[str, str]) -> AppTest:
     return at
 
 
-def test_a_session_comes_back_whole_though_no_address_holds_it_all() -> None:
-    long = dict.fromkeys(("text2", "new", "question"), "x" * 1990)
-    session = {"text": "The cat sat on the mat", **long, "zoom": "2,5,1,4"}
-    at = opened(open_page("attention"), session)
-    assert heatmaps(at, "one_head")["weights"].shape == (3, 3)
-    assert not at.warning
-
-
 def test_a_part_comes_back_over_another_text() -> None:
     session = saved(open_page("attention", text="The cat sat on the mat", zoom="2,5,1,4"))
     assert session["zoom"] == "2,5,1,4"

@@ -177,11 +177,7 @@ def _page(outputs: output.PageOutputs, about: About) -> None:
     chosen = all_choices()
     session = export.Session(outputs.page, chosen, about.sha256)
     _download("json", about, lambda: session.to_json().encode())
-    if long := address.long_choices():
-        st.caption(sentence("save.too_long", names=", ".join(long)))
-        return
-    st.markdown("**A link** to this view, for anyone who can reach this server")
-    st.code(link(), language=None, wrap_lines=True)
+    _link()
 
 
 def _live_page() -> None:
@@ -205,15 +201,27 @@ def _download(kind: str, about: About, make: Callable[[], bytes]) -> None:
 
 
 def all_choices() -> dict[str, str]:
-    """Return all current choices by parameter name, with text and model even at defaults."""
+    """Return all current choices by parameter name, with text and model even at defaults.
+
+    With a first visit's text, so are the token and head that it opens on: for a text that is
+    chosen, as it will be, they are others.
+    """
     own: tuple[Parameter, ...] = (parameters.TEXT, parameters.MODEL)
     read = {p: address.get(p) for p in own if p.name in st.session_state}
+    if parameters.TEXT in read and address.is_default(parameters.TEXT):
+        opened = (parameters.QUERY, parameters.LAYER, parameters.HEAD)
+        unnamed = {p: address.peek(p) for p in opened if address.raw(p) is None}
+        read |= {p: value for p, value in unnamed.items() if value is not None}
     return address.parameters(read) | address.long_choices()
 
 
-def link() -> str:
-    """Return the address that opens the same view for others who reach this server."""
-    return f"{st.context.url}?{urlencode(all_choices())}"
+def _link() -> None:
+    """Draw a link to this view, or say which choices are too long for one."""
+    if long := address.long_choices():
+        st.caption(sentence("save.too_long", names=", ".join(long)))
+        return
+    st.markdown("**A link** to this view, for anyone who can reach this server")
+    st.code(f"{st.context.url}?{urlencode(all_choices())}", language=None, wrap_lines=True)
 
 
 def open_session() -> None:
@@ -279,19 +287,11 @@ def draw_numbers() -> None:
     st.caption(sentence("save.numbers", numbers=pluralize(count, "numbers")))
 
 
-#: Pages of one head, which their slide shows.
-_OF_A_HEAD = (pages.ATTENTION, pages.HEAD)
-
-
 def draw_share() -> None:
     """Draw the link to this view and, on a page of one head, the button for its slide."""
-    if long := address.long_choices():
-        st.caption(sentence("save.too_long", names=", ".join(long)))
-    else:
-        st.markdown("**A link** to this view")
-        st.code(link(), language=None, wrap_lines=True)
+    _link()
     outputs = output.page_outputs()
-    if pages.find_page(outputs.page) in _OF_A_HEAD and outputs.runs:
+    if pages.find_page(outputs.page) in (pages.ATTENTION, pages.HEAD) and outputs.runs:
         _share_picture(next(iter(outputs.traces().values())), outputs.colors)
     else:
         st.caption("*Attention* and *Head* offer a slide here; *Save* has this page's pictures.")
