@@ -262,6 +262,20 @@ def test_no_weight_is_masked_by_another_layers_window(models: Path, tmp_path: Pa
         assert not np.concatenate(run.all_layers("weights")[:, 0])[np.array(hidden)].any()
 
 
+@each(
+    "address",
+    (
+        "what_if?what_if=depends&patch=patch:k:1.4",
+        "what_if?what_if=depends&patch=patch:q:1.4",
+        "find?find=wiring&edge=0.0:1.4:k&path=true",
+    ),
+)
+def test_a_patch_of_shared_keys_says_whose_they_are(address: str) -> None:
+    at = open_page(address, model="llama", text="the cat sat")
+    said = "The keys of 1.3, 1.5 are the same ones, and change too." in page_text(at)
+    assert said == (":q:" not in address)
+
+
 @each(("text", "layers"), [("abc", 0), ("abcd", 2)])
 def test_a_cache_keeps_what_a_window_hides_and_says_so(text: str, layers: int) -> None:
     """Three layers of two groups of 4 channels, keys and values, in 4 bytes a number."""

@@ -363,6 +363,8 @@ def _draw_patch(runs: Runs, edit: Edit | None) -> None:
     patched = run_cache.run(key)
     output.run("The patched run", patched)
     words, measurement = _effect_in_words(runs, edit, patched.logits_at(-1))
+    if edit.head is not None:
+        words += two_texts.group_note(into, (edit.layer or 0, edit.head), edit.stage or "")
     prose.markdown(words, help=prose.tip(measurement))
     _next_tokens(runs, patched)
     prose.caption(sentence("patching.measured", metric=_metric_in_words(runs)))
@@ -496,12 +498,8 @@ def _paths_into(runs: Runs, head: tuple[int, int] | None, piece: str) -> None:
         prose.caption(_WAITING)
         return
     shares = patched_shares(sweep)[:, :done]  # (3, layers, n_head)
-    prose.markdown(_path_in_words(runs, name, shares))
-    prose.caption(
-        "A path is direct: this head's queries, keys or values alone read what an earlier head "
-        "writes in the other run, and all else is held fixed (path patching: Wang et al. 2022; "
-        "Goldowsky-Dill et al. 2023). Click a head to see the paths into it."
-    )
+    prose.markdown(_path_in_words(runs, head, shares))
+    prose.caption(sentence("patching.direct"))
     output.picture(
         path_maps(
             f"How far each path into head {name} moves the answer",
@@ -514,10 +512,10 @@ def _paths_into(runs: Runs, head: tuple[int, int] | None, piece: str) -> None:
     )
 
 
-def _path_in_words(runs: Runs, name: str, shares: np.ndarray) -> str:
+def _path_in_words(runs: Runs, into: tuple[int, int], shares: np.ndarray) -> str:
     """Describe the path with the largest effect in a sentence; Markdown."""
     way, layer, head = (int(n) for n in np.unravel_index(np.abs(shares).argmax(), shares.shape))
-    share, n = float(shares[way, layer, head]), shares.size
+    share, n, name = float(shares[way, layer, head]), shares.size, f"{into[0]}.{into[1]}"
     if abs(share) < 0.005:
         return sentence("patching.no_path", head=name, n=n)
     return (
@@ -529,6 +527,7 @@ def _path_in_words(runs: Runs, name: str, shares: np.ndarray) -> str:
             head=name,
             effect=_effect(runs, share),
         )
+        + two_texts.group_note(runs.clean, into, WAYS[way])
         + " "
         + sentence("patching.most", n=n)
     )
@@ -552,12 +551,7 @@ def _draw_fewest_heads(runs: Runs) -> None:
         return
     if words := fewest.words(_FAITHFUL):
         prose.markdown(words)
-    prose.caption(
-        "Heads are removed one at a time, always the one that is missed least; of more than 63, a "
-        "thirty-second part at a time. A removed head outputs its mean over both sentences at "
-        "every token. The share is how far apart the logit differences of the two sentences still "
-        "are. Other small sets of heads may do as well (the question: Conmy et al. 2023)."
-    )
+    prose.caption(sentence("fewest.measured"))
     output.picture(
         faithfulness_curve("Share of the answer that is kept, by how many heads are left", fewest),
         key="fewest",

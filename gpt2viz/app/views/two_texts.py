@@ -18,7 +18,9 @@ from gpt2viz.app import address, parameters, popover, prose, run_cache
 from gpt2viz.app.frame import page, sentence
 from gpt2viz.app.literal import literal
 from gpt2viz.app.view import View
+from gpt2viz.model.config import sharing
 from gpt2viz.model.hub import RELEASED
+from gpt2viz.pictures.patching import READS
 from gpt2viz.run.key import RunKey
 
 _CHOSEN, _CHANGE = "_match_chosen", "_changed_word"
@@ -128,11 +130,7 @@ def _change_a_word(view: View, changes: Sequence[Change], current: str) -> None:
         on_change=pick,
         placeholder="your own text",
         width=225,
-        help=prose.tip(
-            "The words that surprised the model most, each swapped for the most similar of the "
-            f"{LIKELIEST} tokens that it expected there (the first word, of all tokens). Both "
-            "sentences have as many tokens, so every difference comes from that word."
-        ),
+        help=prose.tip(labels.sentence("two_texts.changes", most=LIKELIEST)),
     )
 
 
@@ -316,6 +314,13 @@ def _refuse(view: View, error: PatchError) -> None:
             key="nearest_pair",
         )
     st.stop()
+
+
+def group_note(view: View, head: tuple[int, int], piece: str) -> str:
+    """Return a sentence on heads whose keys or values change with those of a patched ``head``."""
+    others = sharing(view.model.config, head[1]) if piece in ("k", "v") else []
+    same = {"reads": READS.get(piece), "heads": ", ".join(f"{head[0]}.{n}" for n in others)}
+    return " " + labels.sentence("patching.shared", **same) if others else ""
 
 
 def differing_positions(view: View, other: View) -> list[int]:

@@ -339,7 +339,8 @@ def _path(view: View, edge: Edge) -> PatchedPath | None:
     texts = key.token_ids, other.trace.key.token_ids
     patched = _patch_path(key.model, texts, EdgeName(*edge[:3]), answer, key.causal)
     names = run_cache.vocabulary(view.model.name)
-    prose.markdown(effect_in_words(patched, *(names[n] for n in answer)))
+    words = effect_in_words(patched, *(names[n] for n in answer))
+    prose.markdown(words + two_texts.group_note(view, edge.receiver, edge.into))
     return patched
 
 
