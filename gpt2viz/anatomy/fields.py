@@ -55,7 +55,7 @@ LLAMA_MEANING: Mapping[str, tuple[str, str]] = {
     "rms_norm_eps": ("", "Added to the mean square in each norm, so that nothing is / 0."),
     "hidden_act": ("", "The curve of the MLP's gate."),
     "rope": ("", "The speeds at which positions turn queries and keys."),
-    "attention_bias": ("", "Whether attention's projections add a bias."),
+    "attention_bias": ("", "Whether attention adds biases; a qwen2's Q, K and V have them."),
     "mlp_bias": ("", "Whether the MLP's projections add a bias."),
     "tie_word_embeddings": MEANING["tie_word_embeddings"],
     "sliding_window": ("", "The keys that a query sees at most, itself included."),

@@ -108,6 +108,7 @@ class GPT2Config:
             )
 
     attention_bias: ClassVar[bool] = True
+    qkv_bias: ClassVar[bool] = True
     embedding_name: ClassVar[str] = "wte.weight"
 
     @property

@@ -661,7 +661,7 @@ def masking(causal: bool, edited: bool) -> str:
 
 
 def formula(stage: Stage, config: ModelConfig, layer: int | None, masked: str = "") -> str:
-    """The formula of a stage in a layer, with the layer's further divisor of scores or its window.
+    """The formula of a stage in a layer: with biases, a further divisor of scores, or a window.
 
     ``masked`` describes the masked scores, see ``masking``; by default, with the mask on.
     """
@@ -669,6 +669,8 @@ def formula(stage: Stage, config: ModelConfig, layer: int | None, masked: str = 
         window = config.window(layer or 0)
         far = "" if window is None else f"; −∞ for keys {window} away or more"
         return (masked or stage.formula) + far
+    if stage.formula in ("x·W_Q", "x·W_K", "x·W_V") and config.qkv_bias:
+        return f"{stage.formula} + b_{stage.formula[-1]}"
     divisor = config.layer_divisor(layer or 0) if stage.key == "scaled_scores" else 1
     return stage.formula if divisor == 1 else f"{stage.formula} / {divisor}"
 

@@ -233,6 +233,7 @@ _LATER, _FAR = ("comes after the query", "The mask"), ("is outside", "The layer'
 def test_a_hidden_cell_says_what_hides_it(key: int, causal: str, reason: tuple[str, str]) -> None:
     chosen = {"text": "the cat", "layer": "1", "query": "4", "key": f"{key}", "causal": causal}
     at = open_page("head?see=run", model="window", **chosen)
+    assert {"x·W_Q + b_Q", "x·W_V + b_V"} <= set(re.findall(r"x·W[^]]+", page_text(at))), "qwen2's"
     parts = sent(at, "written_sum")["parts"]
     (arrow,) = (part["text"] for part in parts if "masked" in part.get("text", ""))
     assert arrow.startswith(f"masked, as this key {reason[0]}")

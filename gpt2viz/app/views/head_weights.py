@@ -206,10 +206,7 @@ def _partners(wiring: Composition, layer: int, head: int) -> None:
     if not edges:
         prose.caption("It is wired to no other head more than by chance.")
         return
-    prose.caption(
-        "The heads that read its output, or whose output it reads, and how far above chance (z, in "
-        "standard deviations). Click a row to open the other head."
-    )
+    prose.caption(sentence("weights.partners"))
     picked = output.table(
         edge_table(edges),
         f"Heads that head {layer}.{head} is wired to",
