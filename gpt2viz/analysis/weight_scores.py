@@ -85,7 +85,8 @@ _ALL = (
     WeightScore(
         "same token",
         "Σλ / Σ|λ|, λ the eigenvalues of W_E W_Q W_Kᵀ W_Eᵀ",
-        "By tokens alone a query attends to its own token, anywhere; below 0 it avoids it.",
+        "By tokens alone a query attends to its own token, anywhere, or at distance 0 where "
+        "positions turn keys (RoPE); below 0 it avoids it.",
         own_token,
         lowest=-1.0,
         source=_ELHAGE,

@@ -201,6 +201,13 @@ def test_a_cell_says_what_its_turn_did_and_what_other_distances_would(models: Pa
     assert "Queries before their turn" in words
 
 
+@each(("model", "turns"), [("llama", True), ("stories", False)])
+def test_tokens_by_the_weights_alone_are_compared_at_distance_0(model: str, turns: bool) -> None:
+    at = open_page("head?see=weights", model=model, text="the cat")
+    (tip,) = (block.help for block in at.markdown if "through W_V" in (block.help or ""))
+    assert ("W_K, at distance 0." in tip) == turns
+
+
 def test_a_layer_with_a_window_says_what_that_hides(tmp_path: Path) -> None:
     family = FAMILIES["qwen2, a window in deeper layers"]
     run = gpt2viz.trace(gpt2viz.load_model(write_llama(tmp_path, **family)), "the cat")

@@ -164,12 +164,10 @@ def _draw_token(view: View, layer: int, head: int) -> None:
     picked = predict.pick_token(view, "The token", parameters.TOKEN, offered, names[token])
     if picked is not None and not address.is_default(parameters.TOKEN):
         token = picked
+    turns = "q_unrotated" in view.trace.graph  # each key would stand where the query does
     prose.markdown(
         sentence("weights.token", token=literal(names[token])),
-        help=prose.tip(
-            "From the embedding alone, through W_V, W_O and the unembedding, or W_Q and W_K. "
-            "The mean over the vocabulary is subtracted; the final norm's scale is left out."
-        ),
+        help=prose.tip(sentence("weights.alone", at=", at distance 0" if turns else "")),
     )
     output.table(
         token_table(*_tokens(name, layer, head, token), names),
