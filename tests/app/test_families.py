@@ -284,6 +284,12 @@ def test_a_patch_of_shared_keys_says_whose_they_are(address: str) -> None:
     assert said == (":q:" not in address)
 
 
+def test_an_even_share_of_the_first_token_is_that_of_who_can_see_it() -> None:
+    words = page_text(open_page("textbook?chapter=sinks", model="window", text="hello"))
+    assert "head 2.2 rests there most: the 3 tokens" in words
+    assert "alike, it would be 0.28" in words.replace("\n", " ")  # (1/2 + 1/3 + 0) / 3
+
+
 @each(("text", "layers"), [("abc", 0), ("abcd", 2)])
 def test_a_cache_keeps_what_a_window_hides_and_says_so(text: str, layers: int) -> None:
     """Three layers of two groups of 4 channels, keys and values, in 4 bytes a number."""

@@ -28,7 +28,9 @@ from gpt2viz.app.course.tables import table
 from gpt2viz.app.course.written import decimals, equals
 from gpt2viz.app.views import find
 from gpt2viz.labels import difference, numeral, pluralize
+from gpt2viz.model.mask import hidden_pairs
 from gpt2viz.pictures.find import head_map
+from gpt2viz.run.trace import Trace
 from gpt2viz.textbook import after_gpt2, attention, heads, mlp, residual
 
 _WORDS = attention.SENTENCE
@@ -325,7 +327,7 @@ def real_sinks(book: Book) -> dict[str, Any]:
         "head": name,
         "later_tokens": pluralize(n - 1, "tokens"),
         "most": most,
-        "even": _even_share(n, trace.causal),
+        "even": _even_share(trace, name, n, trace.causal),
     }
     across = find.survey(book.view)
     if across is None or "first token" not in across.mean:
@@ -337,7 +339,7 @@ def real_sinks(book: Book) -> dict[str, Any]:
         "passage_tokens": across.n_tokens,
         "survey_head": name,
         "survey_most": most,
-        "survey_even": _even_share(across.n_tokens, True),
+        "survey_even": _even_share(trace, name, across.n_tokens, True),
     }
 
 
@@ -347,6 +349,8 @@ def _largest_head(by_head: NDArray[np.floating]) -> tuple[str, str]:
     return f"{layer}.{head}", f"{by_head[layer, head]:.2f}"
 
 
-def _even_share(n: int, causal: bool) -> str:
-    """Return the first token's mean weight among n tokens if all visible keys get the same."""
-    return f"{np.mean([1 / (query + 1 if causal else n) for query in range(1, n)]):.2f}"
+def _even_share(trace: Trace, head: str, n: int, causal: bool) -> str:
+    """Return the first of n tokens' mean weight if a ``head``, "1.3", weighs all it sees alike."""
+    window = trace.config.window(int(head.partition(".")[0]))
+    seen = ~hidden_pairs(np.arange(n), causal, window=window)[1:]
+    return f"{(seen[:, 0] / seen.sum(axis=1)).mean():.2f}"

@@ -301,10 +301,7 @@ def _table(case: Reason, path: tuple[Step, ...], *, raw: bool) -> None:
         choose=_open(picture.matrices[0], case.sources, path),
     )
     if case.row.layer:
-        prose.caption(
-            "Click a head's column to see why it looked where it did at the key; for the query's "
-            "heads, click the cell under *sum*."
-        )
+        prose.caption(sentence("why.columns"))
     pairs, own = (numeral(number, ".4f") for number in (total, score))
     apart = difference(abs(total - score))
     prose.caption(sentence("why.checked", pairs=pairs, own=own, apart=apart))
