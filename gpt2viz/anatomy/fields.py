@@ -99,7 +99,7 @@ def explain(config: ModelConfig, values: Mapping[str, Any]) -> list[Field]:
     for name, (unit, meaning) in (LLAMA_MEANING if llama else MEANING).items():
         given = name if name in values else other.get(name, name)
         raw = getattr(config, name)
-        value = f"{raw.kind}, base {raw.base:,g}" if isinstance(raw, Rope) else one_line(raw)
+        value = str(raw) if isinstance(raw, Rope) else one_line(raw)
         if name == "n_inner" and raw is None:
             value = f"empty: {config.mlp_dim:,}"
         elif unit.startswith("of "):

@@ -51,6 +51,8 @@ _ROPE_NAMES = {
     "high_freq_factor": "high",
     "original_max_position_embeddings": "original",
 }
+# The kinds of RoPE, and what each asks for besides a base.
+_ROPE_KINDS = {"default": (), "linear": ("factor",), "llama3": tuple(_ROPE_NAMES)[1:]}
 _WRITTEN = {name: written for written, name in LLAMA_NAMES.items()}
 _LAYER_TYPES = ("full_attention", "sliding_attention")
 # A size with more digits is no typo, and a message couldn't print it.
@@ -194,6 +196,10 @@ class Rope:
     high: float = 4.0
     original: float = 8192
 
+    def __str__(self) -> str:
+        asked = (f"{name} {getattr(self, _ROPE_NAMES[name]):g}" for name in _ROPE_KINDS[self.kind])
+        return ", ".join([self.kind, f"base {self.base:,g}", *asked])
+
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Rope:
         """Read ``rope_parameters``, or ``rope_theta`` and ``rope_scaling`` as older files have it.
@@ -203,18 +209,17 @@ class Rope:
         scaling = values.get("rope_parameters") or values.get("rope_scaling") or {}
         _check("rope_scaling", scaling, "an object", lambda x: isinstance(x, Mapping))
         kind = scaling.get("rope_type", scaling.get("type", "default"))
-        known = {"default": (), "linear": ("factor",), "llama3": tuple(_ROPE_NAMES)[1:]}
-        if kind not in [*known]:  # it may be a list, which has no hash
+        if kind not in [*_ROPE_KINDS]:  # it may be a list, which has no hash
             raise CheckpointError(
                 f"config.json: rope_type {kind!r:.60} is not supported; there are: "
-                f"{', '.join(known)}"
+                f"{', '.join(_ROPE_KINDS)}"
             )
         of_layers = dict.fromkeys(_LAYER_TYPES, (None,))  # speeds of their own
         _refuse(scaling, {"partial_rotary_factor": (1.0, None), **of_layers})
         bases = scaling.get("rope_theta"), values.get("rope_theta"), cls.base
         given: dict[str, Any] = {
             "rope_theta": next(base for base in bases if base is not None),
-            **{name: scaling.get(name) for name in known[kind]},
+            **{name: scaling.get(name) for name in _ROPE_KINDS[kind]},
         }
         for name, value in given.items():
             _check(name, value, "a positive number", lambda x: _is_number(x) and x > 0)

@@ -159,6 +159,9 @@ def test_a_llamas_fields_go_by_the_files_names() -> None:
     assert "The file calls it num_key_value_heads." in listed["n_kv_head"].meaning
     assert "one that gpt2viz knows." in listed["model_type"].meaning
     assert listed["rope"].value == "default, base 100"
+    values["rope_parameters"] = {"rope_type": "linear", "rope_theta": 50.0, "factor": 4.0}
+    stretched = {field.name: field.value for field in explain(config_from(values), values)}
+    assert stretched["rope"] == "linear, base 50, factor 4"
     assert listed["rope"].source == listed["mlp_dim"].source == "config.json"
     assert listed["sliding_window"].source == "default"
     assert other_fields(config_from(values), values).keys() == {

@@ -396,10 +396,7 @@ def _list_new_tokens(view: View, ids: tuple[int, ...]) -> None:
         formats={"probability (%)": "%.3f", "surprise (bits)": "%.3f"},
     )
     last = " " + labels.sentence("predict.only_last", most=PLAY)
-    prose.caption(
-        "Probability is the model's own, over its whole vocabulary, before temperature, top-k and "
-        "top-p. Rank 1 is the most probable token." + (last if first else "")
-    )
+    prose.caption(labels.sentence("predict.written") + (last if first else ""))
 
 
 def _begin() -> None:

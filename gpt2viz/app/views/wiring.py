@@ -325,10 +325,7 @@ def _path(view: View, edge: Edge) -> PatchedPath | None:
     """Patch the edge's path between the sentence and another, if switched on."""
     patch = st.toggle(
         "Patch this path",
-        help=prose.tip(
-            "Runs the model on a second sentence, then again with what this edge carried in the "
-            "first, all else held (Wang et al. 2022). How much of the answer does that recover?"
-        ),
+        help=prose.tip(sentence("wiring.patch")),
         **address.switch(parameters.PATH),
     )
     if not patch:
