@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from gpt2viz.arrays import Array, Pairs
-from gpt2viz.errors import EditError
+from gpt2viz.errors import ArgumentError, EditError
 from gpt2viz.model.config import ModelConfig
 from gpt2viz.model.mask import hidden_pairs
 from gpt2viz.run.edit_kinds import KINDS, OURS, PATCH_TARGETS, STREAMS, EditKind, Kind
@@ -295,21 +295,21 @@ def check_decomposable(edits: Iterable[Edit]) -> None:
 
 
 def check(
-    edits: Iterable[Edit], config: ModelConfig, n_tokens: int, causal: bool, explicit: bool
+    edits: Sequence[Edit], config: ModelConfig, n_tokens: int, causal: bool, explicit: bool
 ) -> None:
     """Raise ``EditError`` if an edit names a part that isn't there, or leaves a query no key.
 
     ``causal`` tells whether later keys are hidden anyway, ``explicit`` whether the run makes
-    scores and weights whole, which else can't be changed.
+    scores and weights whole, which else can't be changed. Raises ``ArgumentError`` for a ``causal``
+    that is no switch, such as a second text.
     """
-    edits = tuple(edits)
+    if not isinstance(causal, bool):
+        raise ArgumentError(f"causal is True, with the mask, or False, not {causal!r:.80}")
     for edit in edits:
         for name, size, of in (
             ("layer", config.n_layer, "this model has layers"),
             ("head", config.n_head, "each layer of this model has heads"),
-            ("query", n_tokens, "this text has tokens"),
-            ("key", n_tokens, "this text has tokens"),
-            ("position", n_tokens, "this text has tokens"),
+            *((key, n_tokens, "this text has tokens") for key in ("query", "key", "position")),
         ):
             value = getattr(edit, name)
             if value is not None and value >= size:

@@ -122,11 +122,12 @@ def test_every_error_of_a_run_is_one_that_a_program_can_catch(tiny: gpt2viz.Mode
     decode: Any = tiny.tokenizer.decode
     calls: Calls = [
         ("The model comes first", lambda: g.trace("A", tiny)),
-        ("The model comes first", lambda: next(g.generate("A", tiny, 1))),
         ("in a list: trace_many", lambda: g.trace_many(tiny, "A")),
         ("Token ids are whole numbers, not 5", lambda: g.trace(tiny, 5)),
         ("decode takes a list of token ids, such as [5]", lambda: decode(5)),
         ("decode takes a list of token ids", lambda: decode("fish")),
+        ("causal is True, with the mask, or False, not 'B'", lambda: g.trace(tiny, "A", "B")),
+        ("causal is True", lambda: g.trace_many(tiny, ["A"], np.False_)),
         ("no stage 'wieghts' in a trace", lambda: run.stage("wieghts", 0)),
         ("no stage 'ln_1' in a trace", lambda: run.stage("ln_1", 0)),
         ("needs a layer", lambda: run.stage("weights")),
@@ -183,7 +184,6 @@ def test_every_error_of_an_analysis_is_one_that_a_program_can_catch(
         ("need as many answers", lambda: g.logit_lens(tiny, run, [0], [1, 2])),
         ("to patch; there are", lambda: g.patch_estimate(*pair, "wieghts")),
         ("A trace is needed, not str", lambda: g.contributions(tiny, "A", 3)),
-        ("A trace is needed, not Model", lambda: g.contributions(run, tiny, 3)),
         ("A trace is needed, not str", lambda: g.logit_lens(tiny, "A")),
         ("A trace is needed, not str", lambda: g.explain_row(tiny, "A", 1, 1, 2)),
         ("A trace is needed, not str", lambda: g.surprise("A")),
