@@ -385,9 +385,10 @@ def choice(key: RunKey, token: int) -> Choice:
 
 @st.cache_resource(max_entries=4, show_spinner="Reading the vocabulary …")
 def vocabulary(model_name: str) -> tuple[str, ...]:
-    """Return the screen label of every token of a model's vocabulary, by id."""
+    """Return the screen label of every token by its id, which is in it if the token has no text."""
     model = load(model_name)
-    return tuple(label(model.tokenizer.token_bytes(n)) for n in range(model.config.vocab_size))
+    spelled = map(model.tokenizer.token_bytes, range(model.config.vocab_size))
+    return tuple(label(token) + f" {n}" * (not token) for n, token in enumerate(spelled))
 
 
 @st.cache_resource(max_entries=4, show_spinner="Reading the vocabulary …")

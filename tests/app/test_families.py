@@ -290,6 +290,12 @@ def test_an_even_share_of_the_first_token_is_that_of_who_can_see_it() -> None:
     assert "alike, it would be 0.28" in words.replace("\n", " ")  # (1/2 + 1/3 + 0) / 3
 
 
+def test_tokens_without_a_text_are_told_apart(models: Path) -> None:
+    at = open_page("predict?predict=next", model="llama", text="the cat", explain="∅ 410")
+    logit = gpt2viz.trace(gpt2viz.load_model(models / "llama"), "the cat").logits_at(-1)[410]
+    assert f"the logit of “∅ 410” is **{logit:+.2f}".replace("-", "−") in page_text(at)
+
+
 @each(("text", "layers"), [("abc", 0), ("abcd", 2)])
 def test_a_cache_keeps_what_a_window_hides_and_says_so(text: str, layers: int) -> None:
     """Three layers of two groups of 4 channels, keys and values, in 4 bytes a number."""

@@ -194,8 +194,7 @@ def _pick_piece() -> str:
         "Of a head",
         parameters.PIECE,
         {"head_output": "Output", "q": "Q", "k": "K", "v": "V", "weights": "Weights"},
-        tip="The part of the head that is copied, at all tokens at once: its output, queries, "
-        "keys, values or attention weights.",
+        tip=sentence("patching.part"),
     )
 
 
