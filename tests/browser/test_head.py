@@ -45,13 +45,13 @@ def test_all_of_a_head_is_on_the_first_screen(walk: Visit, subtests: pytest.Subt
 
 
 def stands_beside_the_pictures(page: Page) -> None:
-    """The sum does, where there is room for both."""
-    for width, beside in ((1000, True), (400, False)):
+    """The sum does, and beside what is said of their colours, where there is room for all."""
+    for width, beside in ((1101, True), (1000, True), (400, False)):
         page.set_viewport_size({"width": width, "height": 900})
         settle(page)
         result = box_of(sum_of(page))
-        for tile in page.locator(".st-key-stages .tiles").all():
-            drawn = box_of(tile)
+        for part in page.locator(".st-key-stages :is(.tiles, .st-key-signs p)").all():
+            drawn = box_of(part)
             assert (drawn["x"] + drawn["width"] <= result["x"]) == beside
             assert drawn["x"] + drawn["width"] <= width
             assert drawn["width"] >= 100

@@ -203,8 +203,7 @@ def _download(kind: str, about: About, make: Callable[[], bytes]) -> None:
 def all_choices() -> dict[str, str]:
     """Return all current choices by parameter name, with text and model even at defaults.
 
-    With a first visit's text, so are the token and head that it opens on: for a text that is
-    chosen, as it will be, they are others.
+    A first visit's text is a chosen one then, so the token and head that it opened on are named.
     """
     own: tuple[Parameter, ...] = (parameters.TEXT, parameters.MODEL)
     read = {p: address.get(p) for p in own if p.name in st.session_state}
