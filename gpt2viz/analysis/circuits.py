@@ -31,7 +31,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Literal, NamedTuple, get_args
+from typing import Literal, NamedTuple, SupportsIndex, get_args
 
 import numpy as np
 import torch
@@ -110,7 +110,7 @@ def check_head(model: Model, layer: int, head: int) -> None:
     """Raise ``PlaceError`` for a layer or head that isn't there."""
     config = model.config
     for name, given, n in (("layer", layer, config.n_layer), ("head", head, config.n_head)):
-        if not 0 <= given < n:
+        if not (isinstance(given, SupportsIndex) and 0 <= given < n):
             raise PlaceError(f"no {name} {given}: this model has {name}s 0 to {n - 1}")
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Literal
+from typing import Literal, SupportsIndex
 
 import numpy as np
 from numpy.typing import NDArray
@@ -293,8 +293,8 @@ class _Stream:
         """Raise ``PlaceError`` for a token that isn't there."""
         T = len(self.trace.token_ids)
         for position in positions:
-            if not 0 <= position < T:
-                raise PlaceError(f"no token {position}: this text has tokens 0 to {T - 1}")
+            if not (isinstance(position, SupportsIndex) and 0 <= position < T):
+                raise PlaceError(f"no token {position!r}: this text has tokens 0 to {T - 1}")
 
     def score(self, query: int, q: Numbers, key: int, score: float) -> ScoreExplanation:
         """Explain a score, given the parts ``q`` (n, hs) of its query."""

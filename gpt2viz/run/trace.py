@@ -200,16 +200,17 @@ class Trace:
         A copy, which takes as much memory as all layers together. With ``head``, that head's of
         every layer, (n_layer, T, T) or (n_layer, T, hs). Raises what ``stage`` raises.
         """
-        layers = range(self.config.n_layer)
-        whole: Array = np.stack([self.stage(key, layer, head) for layer in layers])
+        whole: Array = np.stack([self.stage(key, n, head) for n in range(self.config.n_layer)])
         whole.flags.writeable = False
         return whole
 
     def hidden_pairs(self, layer: int | None = None) -> Pairs:
         """True where a query (row) could not see a key (column), by mask or edits: (T, T).
 
-        With a ``layer``, also where the key was outside the window that this layer may have.
+        With a ``layer``, also where the key was outside its window, if any. Raises ``PlaceError``.
         """
+        if layer is not None:
+            check_layer(self.graph["weights"], layer, self.config.n_layer)
         return self.derived.hidden_pairs(layer)
 
     def check_made_by(self, model: Model) -> None:
@@ -301,8 +302,8 @@ class Trace:
     def index_of(self, position: int) -> int:
         """A token's position from 0, also for one from the end, as -1. Raises ``PlaceError``."""
         T = len(self.token_ids)
-        if not -T <= position < T:
-            raise PlaceError(f"no token {position}: this text has tokens 0 to {T - 1}")
+        if not (isinstance(position, SupportsIndex) and -T <= position < T):
+            raise PlaceError(f"no token {position!r}: this text has tokens 0 to {T - 1}")
         return position % T
 
     def next_tokens(self, k: int = 10, position: int = -1) -> tuple[NextToken, ...]:

@@ -374,5 +374,4 @@ def token_id(model: Model, token: int | str) -> int:
 
 
 def _pair_bytes(model: Model, n_tokens: int) -> int:
-    pairs = model.config.n_layer * model.config.n_head * n_tokens**2
-    return pairs * 4 * 4  # four stages of float32
+    return 16 * model.config.n_layer * model.config.n_head * n_tokens**2  # 4 stages of float32
