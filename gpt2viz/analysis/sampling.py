@@ -107,7 +107,10 @@ def divergence(new: NDArray[np.floating], old: NDArray[np.floating]) -> float:
     """Kullback-Leibler divergence of (n_vocab,) ``new`` logits' probabilities from ``old``'s.
 
     Σ p_old log₂(p_old / p_new), in bits: how many more bits a token of the old distribution
-    costs when the new one is believed (Kullback & Leibler 1951). 0 where both are the same.
+    costs when the new one is believed (Kullback & Leibler 1951). 0 where both are the same. Raises
+    ``ArgumentError`` for anything but one position's logits, twice.
     """
+    if np.ndim(new) != 1 or np.shape(new) != np.shape(old):
+        raise ArgumentError("Give one position's logits twice, (n_vocab,): trace.logits_at(-1)")
     log_old, log_new = log_softmax(old), log_softmax(new)
     return float((np.exp(log_old) * (log_old - log_new)).sum() / np.log(2))

@@ -162,12 +162,8 @@ def trace_many(
                 alone, shares = seen.of_text(row), logits[row : row + 1, -1].softmax(dim=-1)
                 made = make_trace(model, read[n], causal, as_asked, hidden, to_numpy(shares), alone)
                 text = given[n]
-                traces[n] = replace(
-                    made,
-                    text=text if isinstance(text, str) else made.text,
-                    edits=edits,
-                    mean_over=own,
-                )
+                text = text if isinstance(text, str) else made.text
+                traces[n] = replace(made, text=text, edits=edits, mean_over=own)
     return [traces[n] for n in range(len(given))]
 
 
@@ -336,8 +332,7 @@ def token_ids(model: Model, text: str | Sequence[int]) -> list[int]:
     ids = model.tokenizer.encode(text) if isinstance(text, str) else _whole_numbers(text)
     if not ids:
         raise TextError("There is no text yet. Type a word or a sentence.")
-    wrong = [i for i in ids if not 0 <= i < config.vocab_size]
-    if wrong:
+    if wrong := [i for i in ids if not 0 <= i < config.vocab_size]:
         last = config.vocab_size - 1
         raise TextError(f"Token id {wrong[0]} is outside the vocabulary, 0 to {last}.")
     if len(ids) > config.n_positions:
