@@ -47,6 +47,7 @@ def heatmap(trace: Trace, layer: int, head: int, stage: HeadStageName = "weights
 
 def heads(trace: Trace, layer: int, stage: HeadStageName = "weights") -> Figure:
     """One stage of every head of a layer, side by side on one scale."""
+    trace.stage(stage, layer)  # for its errors
     across = 3 if trace.config.n_head <= 9 else 4
     panels = [
         pool_panel(stage_panel(trace, trace.labels, stage, layer, n, f"Head {n}"), GRID // 4)
@@ -72,6 +73,7 @@ def overview(trace: Trace) -> Figure:
 
 def table(trace: Trace, layer: int, head: int, stage: HeadStageName = "weights") -> pd.DataFrame:
     """The numbers of ``heatmap``, not pooled, with tokens as names of rows and columns."""
+    trace.stage(stage, layer, head)  # for its errors
     return panel_table(stage_panel(trace, trace.labels, stage, layer, head, ""))
 
 

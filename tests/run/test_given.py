@@ -130,6 +130,8 @@ def test_every_error_of_a_run_is_one_that_a_program_can_catch(tiny: gpt2viz.Mode
         ("causal is True", lambda: g.trace_many(tiny, ["A"], np.False_)),
         ("no stage 'wieghts' in a trace", lambda: run.stage("wieghts", 0)),
         ("no stage 'ln_1' in a trace", lambda: run.stage("ln_1", 0)),
+        ("no stage 'wieghts' in a trace", lambda: run.table(1, 1, "wieghts")),
+        ("no stage 'wieghts' in a trace", lambda: run.heads(1, "wieghts")),
         ("needs a layer", lambda: run.stage("weights")),
         ("belongs to no layer", lambda: run.stage("embedding", 0)),
         ("no layer 3", lambda: run.stage("weights", 3)),
