@@ -141,11 +141,12 @@ def load_steps(folder: str | Path = BUNDLED, name: str | None = None, device: st
     ``folder`` is a model's, by its name or its path as for ``load_model``, or one that holds
     only checkpoints. For a folder that is itself a checkpoint, they are those beside it. There may
     be none. Warns if some have the same weights (``Steps.duplicates``). Raises ``CheckpointError``
-    if two have one number, or ``steps.json`` can't be read, and ``DeviceError`` for a
-    device that isn't here.
+    if there is no such folder, two have one number, or ``steps.json`` can't be read, and
+    ``DeviceError`` for a device that isn't here.
     """
-    torch_device = devices.find(device)
     own_name, folder = model_registry.find(folder)
+    if not is_there(folder):
+        raise CheckpointError(f"{folder}: there is no such folder, and so no checkpoints")
     at = next((path for path in _around(folder) if steps_in(path)), folder)
     paths: dict[int, Path] = {}
     for step, path in steps_in(at) or _revisions(folder):
@@ -159,7 +160,7 @@ def load_steps(folder: str | Path = BUNDLED, name: str | None = None, device: st
                 f"{INDEX}: the model's own step must come after step {max(paths)}, not {last!r:.40}"
             )
         paths[last] = folder
-    steps = Steps(name or own_name, folder, paths, torch_device)
+    steps = Steps(name or own_name, folder, paths, devices.find(device))
     for doubt in steps.doubts:
         warnings.warn(doubt, stacklevel=2)
     return steps

@@ -274,8 +274,7 @@ class Trace:
 
     def record(self, key: str, layer: int | None = None) -> TensorRecord | None:
         """The record of how the run made a stage; None where it was derived later."""
-        made = (r for r in self.tensors if r.key == key and r.layer == layer)
-        return next(made, None)
+        return next((r for r in self.tensors if (r.key, r.layer) == (key, layer)), None)
 
     @cached_property
     def logits(self) -> Array:

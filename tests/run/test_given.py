@@ -153,6 +153,7 @@ def test_every_error_of_a_run_is_one_that_a_program_can_catch(tiny: gpt2viz.Mode
         ("a run or gpt2viz.mean", lambda: g.trace(tiny, IDS, edits="mean:1.1", reference=3)),
         ("names its layer already", lambda: run.stage("blocks.0.hook_resid_mid", 0)),
         ("given by its name or folder, not NoneType", lambda: g.load_model(None)),
+        ("no such folder, and so no checkpoints", lambda: g.load_steps("/nowhere/mine")),
         ("There is no edit", lambda: g.trace(tiny, IDS, edits=Edit("of", 1, 1))),
     ]
     refused(calls)
@@ -170,7 +171,6 @@ def test_every_error_of_an_analysis_is_one_that_a_program_can_catch(
     calls: Calls = [
         ("A model is needed, not str", lambda: g.patch_sweep("A", "B", "C")),
         ("The model that made the trace", lambda: g.contributions("A", run, 3)),
-        ("made by other, not by tiny", lambda: g.contributions(tiny, far, 3)),
         ("made by other, not by", lambda: g.trace(tiny, IDS, edits="mean:1.1", reference=far)),
         ("is no single token;", lambda: g.contributions(tiny, run, " fish corn")),
         ("outside 0 to 419", lambda: g.contributions(tiny, run, 420)),
