@@ -122,6 +122,7 @@ def test_every_error_of_a_run_is_one_that_a_program_can_catch(tiny: gpt2viz.Mode
     decode: Any = tiny.tokenizer.decode
     calls: Calls = [
         ("The model comes first", lambda: g.trace("A", tiny)),
+        ("The model comes first", lambda: next(g.generate("A", tiny, 1))),
         ("in a list: trace_many", lambda: g.trace_many(tiny, "A")),
         ("Token ids are whole numbers, not 5", lambda: g.trace(tiny, 5)),
         ("decode takes a list of token ids, such as [5]", lambda: decode(5)),
@@ -142,12 +143,17 @@ def test_every_error_of_a_run_is_one_that_a_program_can_catch(tiny: gpt2viz.Mode
         ("no layer 3", lambda: run.stage("blocks.3.hook_resid_pre")),
         ("no layer -1", lambda: run.hidden_pairs(-1)),
         ("no token 1.0", lambda: run.logits_at(1.0)),
+        ("no token 4", lambda: run.logits_at(4)),
+        ("no token -5", lambda: run.next_tokens(3, -5)),
         ("no token ' t'", lambda: g.explain_row(tiny, run, 1, 1, " t")),
         ("k must be 1 or more", lambda: run.next_tokens(0)),
         ("temperature must be 0", lambda: g.sampling_distribution(logits, temperature=np.nan)),
+        ("temperature must be 0", lambda: g.sampling_distribution(logits, temperature=-0.1)),
         ("Give one position's logits twice", lambda: g.divergence(run.logits, run.logits)),
         ("top_k must be 1 or more", lambda: g.sampling_distribution(logits, top_k=0)),
         ("top_p must be above 0", lambda: g.sampling_distribution(logits, top_p=0.0)),
+        ("top_p must be above 0", lambda: list(g.generate(tiny, IDS, 0, top_p=1.01))),
+        ("seed must be 0 or more", lambda: list(g.generate(tiny, IDS, 0, seed=-1))),
         ("seed must be 0 or more", lambda: draw(run, seed=-1)),
         ("A trace is needed, not str", lambda: g.trace(tiny, IDS, reuse="A")),
         ("a run or gpt2viz.mean", lambda: g.trace(tiny, IDS, edits="mean:1.1", reference=3)),
@@ -171,6 +177,7 @@ def test_every_error_of_an_analysis_is_one_that_a_program_can_catch(
     calls: Calls = [
         ("A model is needed, not str", lambda: g.patch_sweep("A", "B", "C")),
         ("The model that made the trace", lambda: g.contributions("A", run, 3)),
+        ("made by other, not by tiny", lambda: g.contributions(tiny, far, 3)),
         ("made by other, not by", lambda: g.trace(tiny, IDS, edits="mean:1.1", reference=far)),
         ("is no single token;", lambda: g.contributions(tiny, run, " fish corn")),
         ("outside 0 to 419", lambda: g.contributions(tiny, run, 420)),
