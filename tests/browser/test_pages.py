@@ -32,12 +32,15 @@ PATHS = [view.removeprefix(pages.ATTENTION.name) for view in (*VIEWS, LINES, CHA
 
 #: Of a light page, and of a dark one.
 BACKGROUNDS = "rgb(255, 255, 255)", "rgb(18, 20, 28)"
-#: Nothing is wider than the window, and no row of choices narrower than its first, in the end.
+#: In the end nothing is wider than the window, no row of choices narrower than its first, and no
+#: slider shorter than 80 pixels.
 FITS = """
 width => [document.documentElement, document.querySelector(".stMain")]
   .every(({ scrollWidth }) => scrollWidth <= width)
   && [...document.querySelectorAll(".stMain [role=radiogroup]")]
     .every((row) => row.clientWidth >= (row.querySelector("button")?.scrollWidth ?? 0))
+  && [...document.querySelectorAll(".stMain [data-testid=stSlider] [role=group]")]
+    .every(({ clientWidth }) => clientWidth >= 80)
 """
 
 EVIL = "https://evil.invalid/"

@@ -130,7 +130,7 @@ def _record(view: View) -> TrainingRecord | None:
         return None
     if record is None:
         st.info(
-            "Nothing was measured while this model learned: its folder has no `training.json`. "
+            "Nothing was measured while this model learned: it comes with no `training.json`. "
             "The bundled one has it: choose that above.",
             icon=":material/info:",
         )
