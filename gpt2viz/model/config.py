@@ -197,8 +197,8 @@ class Rope:
     original: float = 8192
 
     def __str__(self) -> str:
-        asked = (f"{name} {getattr(self, _ROPE_NAMES[name]):g}" for name in _ROPE_KINDS[self.kind])
-        return ", ".join([self.kind, f"base {self.base:,g}", *asked])
+        given = (f"{name} {getattr(self, _ROPE_NAMES[name]):g}" for name in _ROPE_KINDS[self.kind])
+        return ", ".join([self.kind, f"base {self.base:,g}", *given])
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Rope:

@@ -280,8 +280,8 @@ def test_no_weight_is_masked_by_another_layers_window(models: Path, tmp_path: Pa
 )
 def test_a_patch_of_shared_keys_says_whose_they_are(address: str) -> None:
     at = open_page(address, model="llama", text="the cat sat")
-    said = "The keys of 1.3, 1.5 are the same ones, and change too." in page_text(at)
-    assert said == (":q:" not in address)
+    shared = "The keys of 1.3, 1.5 are the same ones, and change too." in page_text(at)
+    assert shared == (":q:" not in address)
 
 
 def test_an_even_share_of_the_first_token_is_that_of_who_can_see_it() -> None:

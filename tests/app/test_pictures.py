@@ -69,7 +69,7 @@ def test_every_picture_has_words_a_table_and_code(page: str, view: dict[str, str
 
 
 def check_page(page: str, view: dict[str, str], at: AppTest) -> None:
-    """A page's content is said, listed and explained: of a chapter too, by ``test_textbook``."""
+    """A page's pictures have words, numbers and code; a chapter's too, by ``test_textbook``."""
     shown = at.session_state["_shown"]
     drawn = pictures(at)  # a lens twice: its matrix, and its curves beside it
     beside = {f"{key}_curves" for key in drawn}

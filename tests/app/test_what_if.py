@@ -139,7 +139,7 @@ def test_baseline_beside_changed(runs: Any, query: int | None) -> None:
 
 def hold_lens(at: Any, runs: Any, index: int) -> None:
     (heat,), curves = matrices(at, "lens_runs"), chart(at, "lens_runs_curves")["data"]
-    expected = np.stack([lens[:, index] for _, _, lens in runs], axis=1)  # (places, 2, n_vocab)
+    expected = np.stack([lens[:, index] for _, _, lens in runs], axis=1)  # (positions, 2, n_vocab)
     p = np.array([[softmax(logits) for logits in row] for row in expected])
     assert_allclose(heat.values, p.max(axis=-1), rtol=2e-3, atol=2e-4)
     names = bundled_model().tokenizer

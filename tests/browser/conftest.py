@@ -340,8 +340,8 @@ _SETTLED = """
            && !shadowRoot.querySelector(".steps")?.p?.more  // points to be read
            && !shadowRoot.querySelector("[data-script] > *")?.matches(
              ":empty, :is(.tiles, .map):not([aria-label]), .chart:not(:has(> svg > *))"))
-  if (!drawn || window.settling?.requested !== requested) window.settling = { requested, looks: 0 }
-  return drawn && window.settling.looks++ >= looks
+  if (!drawn || window.settling?.requested !== requested) window.settling = { requested, steady: 0 }
+  return drawn && window.settling.steady++ >= looks
 }
 """
 #: Milliseconds from one look at a page to the next, and the looks after which it has settled. They
