@@ -241,11 +241,12 @@ def test_a_hidden_cell_says_what_hides_it(key: int, causal: str, reason: tuple[s
     chosen = {"text": "the cat", "layer": "1", "query": "4", "key": f"{key}", "causal": causal}
     at = open_page("head?see=run", model="window", **chosen)
     assert {"x·W_Q + b_Q", "x·W_V + b_V"} <= set(re.findall(r"x·W[^]]+", page_text(at))), "qwen2's"
+    assert max(chart(at, "distances")["data"][0]["x"]) == max(4 - key, 2), "as far as it sees"
     parts = sent(at, "written_sum")["parts"]
     (arrow,) = (part["text"] for part in parts if "masked" in part.get("text", ""))
     assert arrow.startswith(f"masked, as this key {reason[0]}")
-    words = page_text(open_page("head?see=why", model="window", **chosen))
-    assert f"{reason[1]} hides this key from this query" in words
+    why = open_page("head?see=why", model="window", **chosen)
+    assert f"{reason[1]} hides this key from this query" in page_text(why)
 
 
 def test_who_sees_whom_is_told_of_the_layer_that_is_shown() -> None:

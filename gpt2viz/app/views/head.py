@@ -187,8 +187,8 @@ def _equal_widths(labels: Sequence[str], n: int) -> list[float]:
 def _other_distances(view: View, chosen: Step) -> None:
     """Draw the chosen cell's score if its query and key were at other distances."""
     here = chosen.query - chosen.key
-    last = min(max(FARTHEST, here), view.model.config.n_positions - 1)
-    distances = range(min(here, 0), last + 1)
+    seen = view.model.config.window(chosen.layer) or view.model.config.n_positions
+    distances = range(min(here, 0), max(here, min(FARTHEST, seen - 1)) + 1)
     prose.markdown("**If the two stood at another distance**: the same content, turned anew.")
     output.picture(
         distance_curve(
