@@ -18,8 +18,8 @@ SUFFIXES = (".py", ".js", ".css")
 
 #: What each may weigh now, and the aim.
 AT_MOST = {
-    "product lines": (61_482, 44_000),
-    "of them app/": (24_909, 17_500),
+    "product lines": (61_443, 44_000),
+    "of them app/": (24_870, 17_500),
     "lines of tests and benchmarks": (50_084, 37_000),
     "modules": (300, 300),
     "private names of Streamlit": (2, 3),

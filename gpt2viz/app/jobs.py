@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from threading import Event, Lock, Thread
@@ -28,10 +27,16 @@ class _EndedError(Exception):
     """The job was cancelled, or no page waits for it any more."""
 
 
-@dataclass(eq=False, kw_only=True)
-class Job(ABC):
-    """Work in a thread: ``share`` of it is done; ``error`` says why it ended early."""
+@dataclass(eq=False)
+class Job:
+    """Work in a thread: ``share`` of it is done; ``error`` says why it ended early.
 
+    ``work`` gets this job and a model, and returns the result. After each step it calls ``tell`` or
+    ``report``. ``result`` holds the numbers so far, even if the job is cancelled.
+    """
+
+    work: Callable[[Job, Model], Any]
+    result: Any = None
     share: float = 0.0
     error: str = ""
     cancelled: bool = False
@@ -42,10 +47,6 @@ class Job(ABC):
 
     def __post_init__(self) -> None:
         self._idle.set()
-
-    @abstractmethod
-    def work(self, model: Model) -> None:
-        """Do the work, and ``tell`` the share done after each step."""
 
     @property
     def running(self) -> bool:
@@ -90,9 +91,14 @@ class Job(ABC):
         if self.cancelled or time.monotonic() - self._seen > UNSEEN:
             raise _EndedError
 
+    def report(self, result: Any, share: float) -> None:
+        """Report the numbers so far, as ``tell`` the share done."""
+        self.result = result
+        self.tell(share)
+
     def _run(self, model: Model) -> None:
         try:
-            self.work(model)
+            self.result = self.work(self, model)
             self.share = 1.0
         except _EndedError:
             pass
@@ -174,23 +180,24 @@ def _restart(jobs: Sequence[Job]) -> None:
 WAIT_FOR_WEIGHTS = 1.5
 
 
-@dataclass(eq=False)
-class WeightReading(Job):
+class WeightNumbers(NamedTuple):
     """Every head by its weights alone: ``scores`` by name, (n_layer, n_head) each, and the wiring
     between heads. Both are None until computed."""
 
     scores: dict[str, Scores] | None = None
     wiring: Composition | None = None
 
-    def work(self, model: Model) -> None:
-        """Score each head, then each pair of heads; each takes about half of the time."""
-        self.scores = cached_scores(model, lambda share: self.tell(share / 2))
-        self.tell(0.5)
-        self.wiring = cached_composition(model, lambda share: self.tell((1 + share) / 2))
+
+def _read(job: Job, model: Model) -> WeightNumbers:
+    """Score each head, then each pair of heads; each takes about half of the time."""
+    scores = cached_scores(model, lambda share: job.tell(share / 2))
+    job.report(WeightNumbers(scores), 0.5)
+    wiring = cached_composition(model, lambda share: job.tell((1 + share) / 2))
+    return WeightNumbers(scores, wiring)
 
 
-def read_weights(model: Model) -> WeightReading:
-    """Start reading a named model's weights, and wait ``WAIT_FOR_WEIGHTS`` for the end."""
+def read_weights(model: Model) -> Job:
+    """Start reading a named model's weights, ``WeightNumbers``, and wait ``WAIT_FOR_WEIGHTS``."""
     reading = _reading(model.name, repr(model.weights))
     reading.go_on(model)
     reading.wait(reading.began + WAIT_FOR_WEIGHTS)
@@ -198,11 +205,11 @@ def read_weights(model: Model) -> WeightReading:
 
 
 @st.cache_resource(max_entries=8, show_spinner=False)
-def _reading(name: str, files: str) -> WeightReading:
-    return WeightReading()
+def _reading(name: str, files: str) -> Job:
+    return Job(_read, WeightNumbers())
 
 
-def weights_bar(reading: WeightReading) -> None:
+def weights_bar(reading: Job) -> None:
     """Draw the progress of a reading; nothing once it is done."""
     what = "Reading every head's weights"
     bar([reading], what, "Read every head's weights", "reading")
@@ -231,33 +238,17 @@ class Search(NamedTuple):
         return self.find(model, *texts, *self.args, causal=causal, **dict(self.options), **progress)
 
 
-@dataclass(eq=False)
-class Sweep(Job):
-    """A sweep in a thread. ``result`` holds the numbers so far, even if it is cancelled."""
-
-    search: Search
-    result: Any = None
-
-    def work(self, model: Model) -> None:
-        """Run the search."""
-        self.result = self.search.run(model, progress=self._report)
-
-    def _report(self, result: Any, share: float) -> None:
-        self.result = result
-        self.tell(share)
-
-
 #: How Streamlit's caches hash a search.
 _BY_SEARCH: dict[str | type[Any], Callable[[Any], Any]] = {Search: repr}
 
 
 @st.cache_resource(max_entries=256, hash_funcs=_BY_SEARCH, show_spinner=False)
-def sweep_of(search: Search) -> Sweep:
-    """Return the sweep for a search, which all visitors share."""
-    return Sweep(search)
+def sweep_of(search: Search) -> Job:
+    """Return the job that runs a search, which all visitors share."""
+    return Job(lambda job, model: search.run(model, progress=job.report))
 
 
-def begin_sweeps(sweeps: Sequence[Sweep], model: Model, wait: float) -> None:
+def begin_sweeps(sweeps: Sequence[Job], model: Model, wait: float) -> None:
     """Start sweeps, and wait up to ``wait`` seconds for their end, enough for most small ones."""
     until = time.monotonic() + wait
     for sweep in sweeps:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import pytest
@@ -254,46 +254,46 @@ def test_runs_that_measure_the_same_are_not_patched(monkeypatch: pytest.MonkeyPa
     assert "both runs are the same" in notices(open_depends())
 
 
-def search() -> jobs.Search:
+def sweep_of(stage: str) -> jobs.Job:
     encode = bundled_model().tokenizer.encode
     clean, corrupted = (RunKey("stories", tuple(encode(text))) for text in (CLEAN, CORRUPTED))
     answer = (encode(" fish")[0], encode(" corn")[0])
-    return jobs.Search(gpt2viz.patch_sweep, clean, corrupted, ("mlp_output", answer))
+    return jobs.sweep_of(jobs.Search(gpt2viz.patch_sweep, clean, corrupted, (stage, answer)))
 
 
 def test_a_cancelled_sweep_keeps_what_came_and_begins_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gpt2viz.analysis.patching, "AT_ONCE", 8)
-    sweeping, model = jobs.Sweep(search()), bundled_model()
-    came = sweeping._report
+    sweeping, model = sweep_of("mlp_output"), bundled_model()
+    came = sweeping.report
 
     def cancel_early(result: gpt2viz.PatchSweep, share: float) -> None:
         if share > 0.6:
             sweeping.cancel()
         came(result, share)
 
-    monkeypatch.setattr(sweeping, "_report", cancel_early)
+    monkeypatch.setattr(sweeping, "report", cancel_early)
     sweeping.go_on(model)
     sweeping.wait(time.monotonic() + 60)
     assert not sweeping.running
     assert 0.6 < sweeping.share < 1
-    result = cast(gpt2viz.PatchSweep, sweeping.result).values
+    result = sweeping.result.values
     whole = sweep("mlp_output").values
     done = np.isfinite(result)
     assert 0 < done.sum() < done.size
     assert_allclose(result[done], whole[done], **TOLERANCE)
     sweeping.go_on(model)
     assert not sweeping.running  # nobody wants it
-    monkeypatch.setattr(sweeping, "_report", came)
+    monkeypatch.setattr(sweeping, "report", came)
     sweeping.reset()
     sweeping.go_on(model)
     sweeping.wait(time.monotonic() + 60)
-    assert_allclose(cast(gpt2viz.PatchSweep, sweeping.result).values, whole, **TOLERANCE)
+    assert_allclose(sweeping.result.values, whole, **TOLERANCE)
     assert sweeping.share == 1
 
 
 def test_a_sweep_that_nobody_looks_at_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(jobs, "UNSEEN", -1)
-    sweeping = jobs.Sweep(search())
+    sweeping = sweep_of("attention_output")
     sweeping.go_on(bundled_model())
     sweeping.wait(time.monotonic() + 60)
     assert 0 < sweeping.share < 1

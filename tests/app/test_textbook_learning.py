@@ -6,6 +6,7 @@ import json
 import re
 import time
 from collections.abc import Iterator
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from numpy.testing import assert_allclose
 from streamlit.testing.v1 import AppTest
 
 from gpt2viz import settings
+from gpt2viz.app import jobs
 from gpt2viz.app.course import learning as lesson
 from gpt2viz.model.checkpoint import BUNDLED
 from gpt2viz.textbook import learning
@@ -43,10 +45,8 @@ def loss_of(table: np.ndarray) -> float:
 @pytest.fixture
 def one_training(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """No training is there yet, those to come are tiny, and none is left behind."""
-    results: dict[int, lesson.Training] = {}
-    monkeypatch.setattr(
-        lesson, "training", lambda n: results.setdefault(n, lesson.Training(n, TINY))
-    )
+    results = {n: jobs.Job(partial(lesson.train_all, n, TINY), {}) for n in lesson.SEEDS}
+    monkeypatch.setattr(lesson, "training", results.__getitem__)
     yield
     for training in results.values():
         training.cancel()
@@ -131,13 +131,13 @@ def test_the_models_are_trained_when_asked(one_training: None) -> None:
     (table,) = [t.value for t in at.dataframe if "it writes" in t.value]
     assert table["model"].tolist() == list(learning.PARTS)
     names, V = list(learning.PARTS), len(learning.corpus().letters)
-    last = [learned.points[-1].loss for learned in job.learned.values()]
+    last = [learned.points[-1].loss for learned in job.result.values()]
     assert table["loss"].tolist() == last
     text = learning.corpus()
     for name, loss, wrote in zip(learning.PARTS, last, table["it writes"], strict=True):
         model = learning.build(name, len(text.letters), TINY, 3)
         points = list(learning.train(model, text, TINY, 3))
-        assert points == list(job.learned[name].points)
+        assert points == list(job.result[name].points)
         n = (len(text.held_out) - 1) // TINY.T * TINY.T
         ids, follow = text.held_out[:n], text.held_out[1 : n + 1]
         with torch.inference_mode():
@@ -145,7 +145,7 @@ def test_the_models_are_trained_when_asked(one_training: None) -> None:
         assert float(F.cross_entropy(logits, follow)) == pytest.approx(loss, abs=1e-5)
         assert len(wrote) == lesson.WRITTEN
         assert set(wrote) <= set(text.letters)
-    for line, learned in zip(chart(at, "learn_losses")["data"], job.learned.values(), strict=True):
+    for line, learned in zip(chart(at, "learn_losses")["data"], job.result.values(), strict=True):
         assert line["x"].tolist() == [2, 4, 6, 8]
         assert_allclose(line["y"], [point.loss for point in learned.points[1:]])
     counts = table["parameters"].tolist()
@@ -168,7 +168,7 @@ def test_a_training_is_stopped_and_begun_anew(
     tell = job.tell
 
     def stop_early(share: float) -> None:
-        if len(job.learned) == 3:
+        if len(job.result) == 3:
             job.cancel()
         tell(share)
 
@@ -178,13 +178,13 @@ def test_a_training_is_stopped_and_begun_anew(
     assert job.cancelled
     assert not job.error
     assert 0 < job.share < 1
-    assert list(job.learned) == list(learning.PARTS)[:3]  # what came stays
-    assert [bool(learned.written) for learned in job.learned.values()] == [True, True, False]
+    assert list(job.result) == list(learning.PARTS)[:3]  # what came stays
+    assert [bool(learned.written) for learned in job.result.values()] == [True, True, False]
     monkeypatch.setattr(job, "tell", tell)
     job.reset()
     job.go_on(model)
     job.wait(time.monotonic() + 60)
-    assert (job.share, len(job.learned)) == (1.0, len(learning.PARTS))
+    assert (job.share, len(job.result)) == (1.0, len(learning.PARTS))
 
 
 def test_one_training_at_a_time(one_training: None) -> None:
@@ -193,11 +193,11 @@ def test_one_training_at_a_time(one_training: None) -> None:
         job.go_on(model)
         time.sleep(0.1)
         assert job.running
-        assert not job.learned
+        assert not job.result
         job.cancel()
         job.wait(time.monotonic() + 20)
     assert not job.running
-    assert not job.learned
+    assert not job.result
     job.reset()
     job.go_on(model)  # its turn, as nobody's place was taken
     job.wait(time.monotonic() + 60)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 from threading import Semaphore
 from typing import Any, NamedTuple
@@ -172,9 +173,10 @@ def ablation(book: Book, text: str) -> dict[str, Any]:
         jobs.bar([job], "Training", "Train the models", "training")
     elif job.share < 1:
         return {"all_trained": False}
-    done = {name: model for name, model in job.learned.items() if model.written}
-    if any(len(model.points) > 1 for model in job.learned.values()):
-        _draw_losses(job.learned, done)
+    learned: dict[str, Learned] = job.result
+    done = {name: model for name, model in learned.items() if model.written}
+    if any(len(model.points) > 1 for model in learned.values()):
+        _draw_losses(learned, done)
     losses = {name: model.points[-1].loss for name, model in done.items()}
     won = {b: losses[a] - losses[b] for a, b in pairwise(losses)}
     ranked = sorted(won, key=won.__getitem__)
@@ -249,47 +251,40 @@ class Learned(NamedTuple):
     written: str = ""
 
 
-@dataclass(eq=False)
-class Training(Job):
-    """A training of all models in a thread; ``learned`` are those begun so far, by name."""
+def train_all(seed: int, size: Setting, job: Job, _model: Model) -> dict[str, Learned]:
+    """Wait until no other training runs, then train one model after the other.
 
-    seed: int
-    size: Setting = field(default_factory=Setting)
-    learned: Mapping[str, Learned] = field(default_factory=dict)
+    Those begun so far, by name, are the results of the ``job``.
+    """
+    while not _ONE_AT_A_TIME.acquire(timeout=0.5):
+        job.tell(0.0)
+    try:
+        return _train(seed, size, job)
+    finally:
+        _ONE_AT_A_TIME.release()
 
-    def work(self, model: Model) -> None:
-        """Wait until no other training runs, then train one model after the other."""
-        while not _ONE_AT_A_TIME.acquire(timeout=0.5):
-            self.tell(0.0)
-        try:
-            self._train()
-        finally:
-            _ONE_AT_A_TIME.release()
 
-    def _train(self) -> None:
-        text, size, done = learning.corpus(), self.size, dict[str, Learned]()
-        small = {
-            name: learning.build(name, len(text.letters), size, self.seed)
-            for name in learning.PARTS
-        }
-        counts = {name: sum(p.numel() for p in model.parameters()) for name, model in small.items()}
-        before = 0
-        for name, model in small.items():
-            points: list[Point] = []
-            with threads(size.B * size.T * counts[name]):
-                for point in learning.train(model, text, size, self.seed):
-                    points.append(point)
-                    self.learned = done | {name: Learned(tuple(points), counts[name])}
-                    # A step's time is about proportional to the model's parameters.
-                    steps = before + counts[name] * point.step / size.steps
-                    self.tell(steps / sum(counts.values()))
-                written = learning.write(model, text.letters, size.T, WRITTEN, self.seed)
-            done[name] = Learned(tuple(points), counts[name], written)
-            before += counts[name]
-        self.learned = done
+def _train(seed: int, size: Setting, job: Job) -> dict[str, Learned]:
+    text, done = learning.corpus(), dict[str, Learned]()
+    small = {name: learning.build(name, len(text.letters), size, seed) for name in learning.PARTS}
+    counts = {name: sum(p.numel() for p in model.parameters()) for name, model in small.items()}
+    before = 0
+    for name, model in small.items():
+        points: list[Point] = []
+        with threads(size.B * size.T * counts[name]):
+            for point in learning.train(model, text, size, seed):
+                points.append(point)
+                # A step's time is about proportional to the model's parameters.
+                steps = before + counts[name] * point.step / size.steps
+                so_far = done | {name: Learned(tuple(points), counts[name])}
+                job.report(so_far, steps / sum(counts.values()))
+            written = learning.write(model, text.letters, size.T, WRITTEN, seed)
+        done[name] = Learned(tuple(points), counts[name], written)
+        before += counts[name]
+    return done
 
 
 @st.cache_resource(max_entries=len(SEEDS), show_spinner=False)
-def training(seed: int) -> Training:
+def training(seed: int) -> Job:
     """Return the training of that seed, which all visitors share."""
-    return Training(seed)
+    return Job(partial(train_all, seed, Setting()), {})

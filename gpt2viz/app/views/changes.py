@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 
 import numpy as np
 import pandas as pd
@@ -11,7 +10,7 @@ import streamlit as st
 
 from gpt2viz import CheckpointError, Model, sampling_distribution
 from gpt2viz.analysis.model_changes import MEASURES, Pair
-from gpt2viz.analysis.restored import Restored, next_logits
+from gpt2viz.analysis.restored import next_logits
 from gpt2viz.app import address, jobs, output, parameters, prose, run_cache
 from gpt2viz.app.clicks import choose_head, choose_map_head
 from gpt2viz.app.jobs import Job
@@ -42,51 +41,29 @@ _TITLES = {
 }
 
 
-@dataclass(eq=False)
-class _Comparison(Job):
-    """A comparison over ``texts`` in a thread, of a model with the one that ``load_after`` loads,
-    which the page sets."""
-
-    texts: tuple[str, ...]
-    load_after: Callable[[], Model] = field(init=False)
-    result: Changes | None = None
-
-    def work(self, model: Model) -> None:
-        """Compare both models."""
-        self.result = compare_models(
-            model,
-            self.load_after(),
-            self.texts,
-            n_tokens=min(_TOKENS, model.config.n_positions),
-            progress=lambda done, of: self.tell(done / of),
-        )
-
-
-@dataclass(eq=False)
-class _Restoring(Job):
-    """A search in a thread for the pieces that undo ``changes``, which the page sets."""
-
-    changes: Changes = field(init=False)
-    result: Restored | None = None
-
-    def work(self, model: Model) -> None:
-        """Put back one piece after the other."""
-        self.result = self.changes.restore(_SHARE, self._report)
-
-    def _report(self, result: Restored, share: float) -> None:
-        self.result = result
-        self.tell(share)
-
-
 # Each job holds two models, so only the last two jobs are cached.
 @st.cache_resource(max_entries=2, show_spinner=False)
-def _comparison(names: tuple[str, str], texts: tuple[str, ...]) -> _Comparison:
-    return _Comparison(texts)
+def _comparison(
+    names: tuple[str, str], texts: tuple[str, ...], _load_after: Callable[[], Model]
+) -> Job:
+    """Return the job that compares a model over texts with the one that is loaded here."""
+
+    def compare(job: Job, model: Model) -> Changes:
+        return compare_models(
+            model,
+            _load_after(),
+            texts,
+            n_tokens=min(_TOKENS, model.config.n_positions),
+            progress=lambda done, of: job.tell(done / of),
+        )
+
+    return Job(compare)
 
 
 @st.cache_resource(max_entries=2, show_spinner=False)
-def _restoring(names: tuple[str, str], texts: tuple[str, ...]) -> _Restoring:
-    return _Restoring()
+def _restoring(names: tuple[str, str], texts: tuple[str, ...], _changes: Changes) -> Job:
+    """Return the job that puts back one piece after the other, until the changes are undone."""
+    return Job(lambda job, _model: _changes.restore(_SHARE, job.report))
 
 
 def draw(
@@ -107,8 +84,7 @@ def draw(
         prose.caption("Put in some texts, one on each line: five or more give intervals.")
         return
     (before, after), names = models.values(), (*models,)
-    job = _comparison((names[0], names[1]), texts)
-    job.load_after = after
+    job = _comparison((names[0], names[1]), texts, after)
     offer = f"Compare over {pluralize(len(texts), 'texts')}"
     with results:
         started = _start(job, before, "Comparing", offer, "changes")
@@ -266,8 +242,7 @@ def _put_back(changes: Changes, source: str, text: TextChange) -> None:
 def _undo(changes: Changes, names: tuple[str, str], texts: tuple[str, ...]) -> None:
     """Draw the fewest old heads and MLPs that undo the change, and the share after each."""
     prose.markdown("#### What undoes the change?")
-    job = _restoring(names, texts)
-    job.changes = changes
+    job = _restoring(names, texts, changes)
     offer = "Put old heads and MLPs back, one by one"
     if not _start(job, lambda: changes.before, "Putting pieces back", offer, "undo"):
         prose.caption("Each time the one that undoes most of the change in the predictions.")

@@ -34,7 +34,7 @@ from gpt2viz.analysis.text_pairs import telling_answers
 from gpt2viz.app import address, jobs, output, parameters, prose, run_cache
 from gpt2viz.app.clicks import Cell
 from gpt2viz.app.frame import controls, page
-from gpt2viz.app.jobs import Search, Sweep
+from gpt2viz.app.jobs import Job, Search
 from gpt2viz.app.literal import literal
 from gpt2viz.app.parameters import Text
 from gpt2viz.app.view import View
@@ -561,7 +561,7 @@ def _draw_fewest_heads(runs: Runs) -> None:
 def _sweep(
     searches: Sequence[Search], runs: Runs, cost: float, key: str, *, doing: str, offer: str,
     until: str,
-) -> list[Sweep]:  # fmt: skip
+) -> list[Job]:  # fmt: skip
     """Start sweeps, and draw a progress bar while they run.
 
     If they ``cost`` too many operations, draw a button labelled ``offer`` instead, beside the

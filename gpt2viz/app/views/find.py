@@ -211,7 +211,7 @@ def _rank_by_habit(view: View, choices: DeltaGenerator) -> None:
     maps, ranking = _columns()
     reading = jobs.read_weights(view.model)
     with maps:
-        _score_maps(view, scores, reading.scores)
+        _score_maps(view, scores, reading.result.scores)
         jobs.weights_bar(reading)
         _explain_scores(probe, over_texts)
     known = WEIGHT_SCORES if text == "weights" else SCORES
@@ -221,10 +221,10 @@ def _rank_by_habit(view: View, choices: DeltaGenerator) -> None:
         slot=ranking,
         help=prose.tip(f"Score: “{literal(declared.formula)}”."),
     )
-    if text == "weights" and reading.scores is None:
+    if text == "weights" and reading.result.scores is None:
         ranking.info("The heads' weights aren't read yet.", icon=":material/hourglass_empty:")
         return
-    columns = reading.scores if text == "weights" else scores[text]
+    columns = reading.result.scores if text == "weights" else scores[text]
     if columns is None or score not in columns:
         ranking.info(
             labels.sentence("find.lacks", score=declared.title),

@@ -18,7 +18,7 @@ from gpt2viz.analysis.composition import Composition
 from gpt2viz.analysis.scores import Scores
 from gpt2viz.app import address, jobs, output, pages, parameters, prose, run_cache
 from gpt2viz.app.clicks import choose_query, open_head
-from gpt2viz.app.jobs import WeightReading
+from gpt2viz.app.jobs import Job
 from gpt2viz.app.literal import literal
 from gpt2viz.app.view import View, Window
 from gpt2viz.app.views import find, predict
@@ -54,9 +54,9 @@ def draw(view: View, part: Window, layer: int, head: int) -> None:
         with st.expander("What it makes of positions"):
             _draw_positions(view, layer, head)
         jobs.weights_bar(reading)
-        if reading.wiring is not None:
+        if reading.result.wiring is not None:
             with st.expander("The heads that it is wired to"):
-                _partners(reading.wiring, layer, head)
+                _partners(reading.result.wiring, layer, head)
         with st.expander("How this is measured"):
             alone = "" if layer else "; layer 0 reads nothing else"
             prose.caption(sentence("weights.measured", alone=alone))
@@ -106,11 +106,11 @@ def _compare(view: View, part: Window, layer: int, head: int, predicted: Predict
         )
 
 
-def _draw_rank(view: View, reading: WeightReading, layer: int, head: int) -> None:
+def _draw_rank(view: View, reading: Job, layer: int, head: int) -> None:
     """Show its copying score, its rank among all heads, and its scores across many texts."""
     with st.container(horizontal=True, vertical_alignment="center"):
-        if reading.scores is not None:
-            _copying(reading.scores["copying"], layer, head)
+        if reading.result.scores is not None:
+            _copying(reading.result.scores["copying"], layer, head)
         st.page_link(
             pages.FIND.path,
             label="All heads",

@@ -63,7 +63,7 @@ def draw(view: View, choices: DeltaGenerator) -> None:
         choice = _pick_choices()
     reading = jobs.read_weights(view.model)
     jobs.weights_bar(reading)
-    if (every_edge := reading.wiring) is None:
+    if (every_edge := reading.result.wiring) is None:
         return
     drawn = top_edges(every_edge, *choice)
     if not drawn.pairs:
