@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from threading import Event, Lock, Thread
 from typing import Any, NamedTuple
 
@@ -17,7 +18,6 @@ from gpt2viz.analysis.scores import Scores
 from gpt2viz.app import prose, run_cache
 from gpt2viz.app.literal import literal
 from gpt2viz.model import hub
-from gpt2viz.run.key import RunKey
 
 #: Seconds after which work ends that no page has asked for since.
 UNSEEN = 15
@@ -215,37 +215,14 @@ def weights_bar(reading: Job) -> None:
     bar([reading], what, "Read every head's weights", "reading")
 
 
-#: Callback for the results so far and the share done.
-Tell = Callable[[Any, float], None]
+#: How Streamlit's caches hash a search: a function of a model, with all else that it takes.
+_BY_REPR: dict[str | type[Any], Callable[[Any], Any]] = {partial: repr}
 
 
-class Search(NamedTuple):
-    """A search between two runs: everything that determines its result; hashable.
-
-    ``find`` computes it from a model, the tokens of both runs and ``args``, with ``options`` by
-    name.
-    """
-
-    find: Callable[..., Any]
-    clean: RunKey
-    corrupted: RunKey
-    args: tuple[Any, ...]
-    options: tuple[tuple[str, str], ...] = ()
-
-    def run(self, model: Model, **progress: Tell) -> Any:
-        """Compute the result; ``progress`` is called with the numbers so far, and may raise."""
-        texts, causal = (self.clean.token_ids, self.corrupted.token_ids), self.clean.causal
-        return self.find(model, *texts, *self.args, causal=causal, **dict(self.options), **progress)
-
-
-#: How Streamlit's caches hash a search.
-_BY_SEARCH: dict[str | type[Any], Callable[[Any], Any]] = {Search: repr}
-
-
-@st.cache_resource(max_entries=256, hash_funcs=_BY_SEARCH, show_spinner=False)
-def sweep_of(search: Search) -> Job:
-    """Return the job that runs a search, which all visitors share."""
-    return Job(lambda job, model: search.run(model, progress=job.report))
+@st.cache_resource(max_entries=256, hash_funcs=_BY_REPR, show_spinner=False)
+def sweep_of(model_name: str, search: partial[Any]) -> Job:
+    """Return the job that runs a search on a model, which all visitors share."""
+    return Job(lambda job, model: search(model, progress=job.report))
 
 
 def begin_sweeps(sweeps: Sequence[Job], model: Model, wait: float) -> None:
@@ -257,11 +234,10 @@ def begin_sweeps(sweeps: Sequence[Job], model: Model, wait: float) -> None:
         sweep.wait(until)
 
 
-@st.cache_data(max_entries=64, hash_funcs=_BY_SEARCH, show_spinner="Estimating …")
-def estimate(search: Search) -> PatchSweep:
+@st.cache_data(max_entries=64, hash_funcs=_BY_REPR, show_spinner="Estimating …")
+def estimate(model_name: str, search: partial[PatchSweep]) -> PatchSweep:
     """Return the result of a search that computes everything at once, to first order."""
-    numbers: PatchSweep = search.run(run_cache.load(search.clean.model))
-    return numbers
+    return search(run_cache.load(model_name))
 
 
 @dataclass(eq=False)

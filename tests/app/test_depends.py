@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,6 @@ from gpt2viz.app import jobs
 from gpt2viz.app.views import depends, two_texts
 from gpt2viz.model.checkpoint import BUNDLED
 from gpt2viz.run.edit_kinds import OF_HEADS, STREAMS
-from gpt2viz.run.key import RunKey
 from tests.app.cases import each
 from tests.app.pages import (
     chart,
@@ -255,10 +255,8 @@ def test_runs_that_measure_the_same_are_not_patched(monkeypatch: pytest.MonkeyPa
 
 
 def sweep_of(stage: str) -> jobs.Job:
-    encode = bundled_model().tokenizer.encode
-    clean, corrupted = (RunKey("stories", tuple(encode(text))) for text in (CLEAN, CORRUPTED))
-    answer = (encode(" fish")[0], encode(" corn")[0])
-    return jobs.sweep_of(jobs.Search(gpt2viz.patch_sweep, clean, corrupted, (stage, answer)))
+    search = partial(gpt2viz.patch_sweep, clean=CLEAN, corrupted=CORRUPTED, stage=stage)
+    return jobs.sweep_of("stories", search)
 
 
 def test_a_cancelled_sweep_keeps_what_came_and_begins_anew(monkeypatch: pytest.MonkeyPatch) -> None:

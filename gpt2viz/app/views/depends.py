@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, cast
 
 import numpy as np
@@ -34,7 +35,7 @@ from gpt2viz.analysis.text_pairs import telling_answers
 from gpt2viz.app import address, jobs, output, parameters, prose, run_cache
 from gpt2viz.app.clicks import Cell
 from gpt2viz.app.frame import controls, page
-from gpt2viz.app.jobs import Job, Search
+from gpt2viz.app.jobs import Job
 from gpt2viz.app.literal import literal
 from gpt2viz.app.parameters import Text
 from gpt2viz.app.view import View
@@ -202,7 +203,7 @@ def _shares_so_far(runs: Runs, stages: Sequence[str]) -> list[Shares]:
     """Return each stage's shares so far, and draw a progress bar while sweeps run."""
     estimated = runs.metric == "logit difference"
     sweeping = _sweep(
-        [runs.sweep(patch_sweep, stage) for stage in stages],
+        [runs.sweep(patch_sweep, stage=stage) for stage in stages],
         runs,
         runs.cost * runs.clean.model.config.n_layer * runs.clean.n_tokens,
         "sweep",
@@ -217,8 +218,8 @@ def _shares_so_far(runs: Runs, stages: Sequence[str]) -> list[Shares]:
         values = job.result  # read before the share, which a thread may complete meanwhile
         estimate = None
         if job.share < 1 and estimated:
-            search = runs.search(patch_estimate, stage, direction=runs.direction)
-            estimate = jobs.estimate(search)
+            search = runs.search(patch_estimate, stage=stage, direction=runs.direction)
+            estimate = jobs.estimate(runs.clean.model.name, search)
         if (here := shares(stage, values, estimate)) is not None:
             known.append(here)
     return known
@@ -319,14 +320,15 @@ class Runs:
     direction: Direction
     metric: Metric
 
-    def search(self, find: Callable[..., Any], *args: Any, **options: str) -> Search:
+    def search(self, find: Callable[..., Any], **options: Any) -> partial[Any]:
         """Return the search by ``find`` between these runs, for their answer."""
-        keys = self.clean.trace.key, self.corrupted.trace.key
-        return Search(find, *keys, (*args, self.answer), tuple(options.items()))
+        clean, corrupted = self.clean.trace.key, self.corrupted.trace.key
+        texts = {"clean": clean.token_ids, "corrupted": corrupted.token_ids}
+        return partial(find, **texts, answer=self.answer, causal=clean.causal, **options)
 
-    def sweep(self, find: Callable[..., Any], *args: Any) -> Search:
+    def sweep(self, find: Callable[..., Any], **options: Any) -> partial[Any]:
         """Return a search in the chosen direction, by the chosen metric."""
-        return self.search(find, *args, direction=self.direction, metric=self.metric)
+        return self.search(find, direction=self.direction, metric=self.metric, **options)
 
     @property
     def cost(self) -> float:
@@ -483,7 +485,7 @@ def _paths_into(runs: Runs, head: tuple[int, int] | None, piece: str) -> None:
     config = runs.clean.model.config
     n_runs = len(WAYS) * head[0] * config.n_head
     (job,) = _sweep(
-        [runs.sweep(patch_paths, head)],
+        [runs.sweep(patch_paths, receiver=head)],
         runs,
         2 * runs.cost * n_runs * (1 - head[0] / config.n_layer),
         "paths",
@@ -559,16 +561,16 @@ def _draw_fewest_heads(runs: Runs) -> None:
 
 
 def _sweep(
-    searches: Sequence[Search], runs: Runs, cost: float, key: str, *, doing: str, offer: str,
-    until: str,
+    searches: Sequence[partial[Any]], runs: Runs, cost: float, key: str, *, doing: str,
+    offer: str, until: str,
 ) -> list[Job]:  # fmt: skip
     """Start sweeps, and draw a progress bar while they run.
 
     If they ``cost`` too many operations, draw a button labelled ``offer`` instead, beside the
     caption ``until``.
     """
-    started = [jobs.sweep_of(search) for search in searches]
-    pressed = f"_{key}_{hash(tuple(searches[:1]))}"
+    started = [jobs.sweep_of(runs.clean.model.name, search) for search in searches]
+    pressed = f"_{key}_{hash(repr(searches[0]))}"
     if cost <= AT_ONCE or st.session_state.get(pressed) or any(job.share for job in started):
         jobs.begin_sweeps(started, runs.clean.model, WAIT)
         jobs.bar(started, doing, offer, key)
