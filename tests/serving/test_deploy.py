@@ -95,6 +95,7 @@ def test_images_have_an_exact_version_and_memory_a_bound(cluster: Parts, compose
     images.append(container(cluster)["image"])
     exact = re.compile(r"[\w./-]+(:\d+\.\d+\.\d+(-[\w-]+)?|@sha256:[0-9a-f]{64})")
     assert [image for image in images if not exact.fullmatch(image)] == []
+    assert f"docker push {images[-1]}\n" in (ROOT / "docs/serving.md").read_text(encoding="utf-8")
     assert len({image for image in images if "/caddy:" in image}) == 1  # one Caddy
     assert [name for name, s in compose["services"].items() if "mem_limit" not in s] == []
     assert "memory" in container(cluster)["resources"]["limits"]
@@ -122,8 +123,7 @@ def test_what_is_started_is_what_there_is(cluster: Parts, compose: Parts) -> Non
     named = {p["name"]: p["containerPort"] for p in container(cluster)["ports"]}
     assert named == {"pages": ports["port"], "metrics": ports["metrics_port"]}
     health = Health([1], [1], [0])
-    probed = {"/healthz", "/readyz"}
-    assert all(path in text and health.answer(path)[0] != 404 for path in probed)
+    assert all(path in text and health.answer(path)[0] != 404 for path in ("/healthz", "/readyz"))
     assert f"gpt2viz:{ports['port']}" in (DEPLOY / "Caddyfile").read_text(encoding="utf-8")
 
 
