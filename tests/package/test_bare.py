@@ -92,6 +92,7 @@ def test_every_command_and_every_function_of_the_docs_is_among_them() -> None:
     """And whatever else the reference names is there in a plain install."""
     assert {line.split()[0] for line in NEEDS} >= COMMANDS.keys()
     index, plain = (ROOT / "docs/index.md").read_text("utf-8"), " ".join(bare.COMMANDS[""])
+    assert set(re.findall(r'^\| `pip install "\.\[(\w+)\]"`', index, re.M)) == extras().keys()
     (more,) = re.findall(r"Every command but([^.]*) prints", index)
     assert re.findall(r"`(\w+)`", more) == [name for name in COMMANDS if f"{name} " not in plain]
     lines = "\n".join(line for lines in bare.PYTHON.values() for line in lines)
@@ -99,9 +100,8 @@ def test_every_command_and_every_function_of_the_docs_is_among_them() -> None:
     names = re.findall(r"^::: (gpt2viz[\w.]*)$", (ROOT / "docs/api.md").read_text("utf-8"), re.M)
     names += [f"gpt2viz.export.{name}" for name in import_module("gpt2viz.export").__all__]
     missing = [
-        name
+        f"{module}.{last}"
         for module, _, last in (name.rpartition(".") for name in names)
-        for name in [f"{module}.{last}"]
         if type(getattr(import_module(module), last)).__name__ == "function" and last not in called
     ]
     assert not missing
