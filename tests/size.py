@@ -18,8 +18,8 @@ SUFFIXES = (".py", ".js", ".css")
 
 #: What each may weigh now, and the aim.
 AT_MOST = {
-    "product lines": (61_421, 44_000),
-    "of them app/": (24_848, 17_500),
+    "product lines": (61_410, 44_000),
+    "of them app/": (24_837, 17_500),
     "lines of tests and benchmarks": (50_082, 37_000),
     "modules": (300, 300),
     "private names of Streamlit": (2, 3),

@@ -17,7 +17,7 @@ import streamlit as st
 
 from gpt2viz.analysis.top_attention import Link, TopAttention
 from gpt2viz.app import address, describe, output, parameters
-from gpt2viz.app.clicks import Drag
+from gpt2viz.app.clicks import Drag, open_head
 from gpt2viz.app.components import lines, mount, tiles
 from gpt2viz.app.view import View
 from gpt2viz.arrays import Array
@@ -51,8 +51,8 @@ def draw_map(
     choose: Callable[[int, int, int | None], None],
     off: Sequence[str] = (),
     switch: Callable[[int, int], None] | None = None,
-) -> tuple[int, int] | None:
-    """Draw the map; return the layer and head to open on *Head*, if the user opened one.
+) -> None:
+    """Draw the map; open *Head* if the user opened a head.
 
     ``choose`` is called with the layer and head that were clicked, and with the position of a token
     that was reached by keys. If the browser draws all that they change, they are chosen
@@ -82,10 +82,8 @@ def draw_map(
         on_power_change=switched,
         on_open_change=lambda: None,
     )
-    if not clicked.open:
-        return None
-    layer, head = str(clicked.open).split(".")
-    return int(layer), int(head)
+    if clicked.open:
+        open_head(*map(int, str(clicked.open).split(".")))
 
 
 def _header(picture: Thumbnails, links: TopAttention) -> dict[str, Any]:

@@ -12,6 +12,7 @@ import numpy as np
 import streamlit as st
 
 from gpt2viz.app import address, parameters
+from gpt2viz.app.clicks import open_head
 from gpt2viz.app.components import mount
 from gpt2viz.app.describe import strongest_query
 from gpt2viz.app.view import View
@@ -64,13 +65,13 @@ def draw_words(
     numbers: str,
     coming: Sequence[Mapping[str, Any]],
     before: Sequence[Mapping[str, Any]] = (),
-) -> tuple[int, int, int] | None:
+) -> None:
     """Draw the ``shown`` tokens as large words, with arcs to what each attends to in a head.
 
     ``at`` is the layer and the head; ``numbers`` is the browser's name for the weights of every
     head, "" if they weren't sent. ``coming`` are the next tokens at the line's end: label, percent
-    and where each comes from; ``before``, crossed out, is the next token with every head on.
-    Returns the layer, head and key to open on *Head*, if the user opened some.
+    and where each comes from; ``before``, crossed out, is the next token with every head on. If the
+    user opened one of its heads at a key, *Head* opens there.
     """
     (layer, head), trace = at, view.trace
     weights = np.nan_to_num(trace.stage("weights", layer)[0, head])
@@ -93,10 +94,10 @@ def draw_words(
         on_query_change=_pick,
         on_open_change=lambda: None,
     )
-    if not clicked.open:
-        return None
-    layer, head, key = map(int, str(clicked.open).split("."))
-    return layer, head, key
+    if clicked.open:
+        layer, head, key = map(int, str(clicked.open).split("."))
+        address.put_all({parameters.QUERY: view.n_tokens - 1, parameters.KEY: key})
+        open_head(layer, head)
 
 
 def _pick() -> None:

@@ -162,7 +162,7 @@ def _map(view: View, chosen: _Chosen, numbers: Measure, every_head: EveryHead) -
         chosen=(chosen.layer, chosen.head),
         groups=view.model.config.n_kv_head,
     )
-    opened = components.draw_map(
+    components.draw_map(
         drawn,
         every_head.links,
         key="all_heads",
@@ -170,8 +170,6 @@ def _map(view: View, chosen: _Chosen, numbers: Measure, every_head: EveryHead) -
         off=[f"{edit.layer}.{edit.head}" for edit in view.trace.edits],
         switch=editing.switch_head,
     )
-    if opened:
-        open_head(*opened)
     return drawn
 
 
@@ -274,13 +272,7 @@ def _words(view: View, before: View, at: tuple[int, int], numbers: str) -> None:
     name = pluralize(view.n_tokens, "tokens")
     shown = choose_part(view.trace, view.query)
     coming, was = _next_tokens(view), _next_tokens(before) if view is not before else []
-    opened = tokens.draw_words(
-        view, name, shown, at, numbers=numbers, coming=coming, before=was[:1]
-    )
-    if opened:
-        layer, head, key = opened
-        address.put_all({parameters.QUERY: view.n_tokens - 1, parameters.KEY: key})
-        open_head(layer, head)
+    tokens.draw_words(view, name, shown, at, numbers=numbers, coming=coming, before=was[:1])
 
 
 def _next_tokens(view: View) -> list[dict[str, Any]]:

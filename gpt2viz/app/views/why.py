@@ -15,7 +15,7 @@ from gpt2viz.analysis.cell import Step, parse_steps
 from gpt2viz.analysis.explanation import Part, Side
 from gpt2viz.analysis.reasons import strongest_path
 from gpt2viz.app import address, output, pages, parameters, prose, run_cache
-from gpt2viz.app.clicks import Cell, choose_cell, open_head
+from gpt2viz.app.clicks import Cell, choose_cell
 from gpt2viz.app.components import attention, lines
 from gpt2viz.app.literal import literal
 from gpt2viz.app.parameters import Parameter
@@ -250,9 +250,7 @@ def _strongest(view: View, steps: Sequence[Step]) -> None:
     every = run_cache.every_head(view.trace.key, False)
     groups = view.model.config.n_kv_head
     drawn = path_map(hops, every.tiles, view.trace.hidden_pairs(), view.labels, groups)
-    opened = attention.draw_map(drawn, every.links, key="why_map", choose=_follow(openings))
-    if opened:
-        open_head(*opened)
+    attention.draw_map(drawn, every.links, key="why_map", choose=_follow(openings))
     output.code(strongest_path, thumbnails, of=[drawn.what])
     output.table(
         {
