@@ -34,21 +34,11 @@ def _pages_read_what_is_declared(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(autouse=True)
-def _weights_are_read_to_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A busy machine isn't given up on."""
+def _pages_depend_on_no_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are as on a fast server of our own, however busy this machine is."""
     monkeypatch.setattr(jobs, "WAIT_FOR_WEIGHTS", 600)
-
-
-@pytest.fixture(autouse=True)
-def _one_point_of_the_training(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of the checkpoints only the one that is looked at is run, however fast this machine is."""
-    monkeypatch.setattr(checkpoint_runs, "PATIENCE", 0)
-
-
-@pytest.fixture(autouse=True)
-def _pages_are_on_a_server_of_our_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One that Streamlit has started by itself shows others nothing."""
-    monkeypatch.setattr(server, "_limited", True)
+    monkeypatch.setattr(checkpoint_runs, "PATIENCE", 0)  # only the checkpoint that is looked at
+    monkeypatch.setattr(server, "_limited", True)  # one that Streamlit started shows nothing
 
 
 @pytest.fixture
