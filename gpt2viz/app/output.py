@@ -36,7 +36,7 @@ class Entry:
     ``packed`` is the pickled picture, a copy that keeps no run's arrays alive; most are never
     unpacked. ``frame`` is the table, or the pickled function that makes it. ``listed`` adds the
     picture's numbers to the page's tables. ``explained`` is true if the page shows its code.
-    ``runs`` names the runs of its numbers: those that the page had by then.
+    ``runs`` names the runs of its numbers: those that the page had by then, none for other numbers.
     """
 
     packed: bytes | None = None
@@ -145,7 +145,7 @@ def picture(
     ``made_by`` is the code behind its numbers, shown below the picture.
 
     Screen readers announce what it shows (``Picture.what``), what stands out in its numbers and, if
-    ``of_run``, the length of the sentence and the state of the mask.
+    ``of_run``, the length of the sentence and the state of the mask; a file names them then too.
     """
     alt_text, colors = remember(drawn, of_run), colors or page_outputs().colors
     with nullcontext() if slot is st else slot:
@@ -184,7 +184,7 @@ def remember(drawn: Picture, of_run: bool = True, *, listed: bool = False) -> st
 
     If ``listed``, its numbers are among the page's tables too.
     """
-    _add(drawn.what, packed=pickle.dumps(drawn), listed=listed or None)
+    _add(drawn.what, of_run, packed=pickle.dumps(drawn), listed=listed or None)
     read = _describe_sentences() if of_run else ""
     return " ".join(filter(None, [f"{drawn.what}.", export.alt_text(drawn), read]))
 
@@ -222,17 +222,19 @@ def table(
     formats: Mapping[str, str] = MappingProxyType({}),
     tallest: int | None = None,
     choose: Callable[[int], None] | None = None,
+    of_run: bool = True,
     **options: Any,
 ) -> Any:
     """Draw a table with the options of ``st.dataframe``, and return what that returns.
 
-    ``name`` says in a line what it holds, and names its file. ``formats`` are number formats by
-    column. With ``tallest``, the table is as tall as its rows, at most that many pixels.
+    ``name`` says in a line what it holds, and names its file; ``of_run`` is as for ``picture``.
+    ``formats`` are number formats by column. With ``tallest``, the table is as tall as its rows, at
+    most that many pixels.
     ``choose`` gets the row that was ticked, before the page reruns. Streamlit keeps it for the
     session, so let it hold labels and sizes only.
     """
     drawn = pd.DataFrame(frame)
-    _add(name, frame=drawn)
+    _add(name, of_run, frame=drawn)
     if tallest is not None:
         options["height"] = _height(drawn, tallest)
     if choose:
@@ -287,11 +289,11 @@ def draw_numbers(name: str) -> int:
     return len(rows)
 
 
-def _add(name: str, **parts: Any) -> None:
+def _add(name: str, of_run: bool = True, **parts: Any) -> None:
     """Add parts to the entry of that name, or of "name (2)", … if it has such parts already."""
     entries = page_outputs().entries
     new = {part: value for part, value in parts.items() if value is not None}
-    runs = tuple(page_outputs().runs)
+    runs = tuple(page_outputs().runs) if of_run else ()
     n, unique = 2, name
     while any(getattr(entries.get(unique), part, None) is not None for part in new):
         n, unique = n + 1, f"{name} ({n})"

@@ -65,7 +65,7 @@ class About:
             f"“{_cut(self.text)}”" if self.text else "",
             f"model {self.model}" if self.model else "",
             f"sha256 {self.sha256[:12]}" if self.sha256 else "",
-            f"causal mask {self.mask}" if self.model else "",
+            f"causal mask {self.mask}" if self.text else "",
             f"edits {self.edits}" if self.edits else "",
             f"means over {self.mean_over}" if self.mean_over else "",
             f"patched from “{_cut(self.patch_from)}”" if self.patch_from else "",
@@ -137,7 +137,7 @@ def file_name(about: About, suffix: str) -> str:
     text = _plain(about.text, _TEXT)
     if about.text and not text:
         text = f"text-{hashlib.sha256(about.text.encode()).hexdigest()[:8]}"
-    mask = {True: "causal", False: "no-mask", None: "masks"}[about.causal] if about.model else ""
+    mask = {True: "causal", False: "no-mask", None: "masks"}[about.causal] if about.text else ""
     edits = "edited" if about.edits else ""
     parts = ["gpt2viz", _plain(about.model, 30), text, indices, _plain(what, _WHAT), mask, edits]
     return f"{'_'.join(part for part in parts if part)}.{suffix}"

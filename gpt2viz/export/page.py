@@ -120,7 +120,7 @@ def _facts(about: About) -> str:
         "SHA-256": about.sha256,
         "Layer": "" if about.layer is None else str(about.layer),
         "Head": "" if about.head is None else str(about.head),
-        "Causal mask": about.mask if about.model else "",
+        "Causal mask": about.mask if about.text else "",
         "Edits": about.edits,
         "Means over": about.mean_over,
         "Patched from": about.patch_from,

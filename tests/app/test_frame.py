@@ -63,22 +63,27 @@ def test_each_entry_of_each_list_can_be_chosen(page: str, view: dict[str, str]) 
     assert tabs[-2:] == ["Page", "Open"]
 
 
-def edited_files(at: AppTest) -> list[bool]:
-    """Tell which pictures' files are called edited, in the order of Save's list."""
+def files_named(part: str, at: AppTest) -> list[bool]:
+    """Tell which pictures' files have a part in their names, in the order of Save's list."""
     results = []
     for name in choices(at)["save_picture"]:
         at.selectbox(key="save_picture").select(name).run()
         at.button(key="save_png").click().run()
-        results.append(sent(at, "browser_picture")["filename"].endswith("_edited"))
+        results.append(part in sent(at, "browser_picture")["filename"])
     return results
 
 
-def test_a_file_names_the_edits_of_its_own_numbers_alone() -> None:
+def test_a_file_names_the_sentence_and_the_edits_of_its_own_numbers_alone() -> None:
     patched = {"text2": "the dog saw the dog", "patch": "patch:residual_in:2:3"}
     at = open_save("what_if?what_if=depends", **patched)
-    assert edited_files(at) == [False, False, True]  # two maps of all patches, and one patch
+    assert files_named("_edited", at) == [False, False, True]  # maps of all patches, and one patch
     at = open_save("predict?predict=generate", cache="true", room="2")
-    assert edited_files(at) == [False, True]
+    assert files_named("_edited", at) == [False, True]
+    at = open_save("find", layer="1", head="2")
+    assert files_named("_stories_the-cat-", at) == [True, False]  # maps; a head on random tokens
+    at = open_save("textbook?chapter=mask")  # one picture of the sentence's head, others by hand
+    assert files_named("the-cat", at) == files_named("stories", at) == [n == 1 for n in range(5)]
+    assert files_named("_stories_Scores-of-", open_save("head?see=weights")) == [False, True]
 
 
 NAMES = "When Mary and John went to the garden, John gave the flower to Mary. " * 4
@@ -108,10 +113,6 @@ def card(at: AppTest) -> ElementTree.Element:
     return ElementTree.fromstring(card["svg"])  # noqa: S314 (our own)
 
 
-def on_card(root: ElementTree.Element) -> str:
-    return " ".join(texts(root))
-
-
 def marked(root: ElementTree.Element) -> list[str | None]:
     return [span.text for span in root.iter(f"{SVG}tspan")]
 
@@ -128,7 +129,7 @@ def test_the_card_tells_the_chosen_head_of_this_run(page: str) -> None:
     figure = card(share(page, text=CRANE, layer=str(layer), head=str(head), query="2"))
     row = weights(CRANE)[layer, head][2]
     hold_weights(figure, weights(CRANE)[layer, head])
-    text = on_card(figure)
+    text = " ".join(texts(figure))
     assert f"Layer {layer} · Head {head} A ·crane ·ate ·fish" in text
     labels, message = ("A", "·crane", "·ate"), [n for n in (-row).argsort()[:3] if row[n] >= 0.05]
     keys = ", ".join(f"{labels[n]} ({row[n]:.2f})" for n in message)
@@ -148,11 +149,10 @@ def test_the_card_has_the_pages_colours_and_says_that_the_mask_is_off() -> None:
     hold_colors(figure, LIGHT, "#ffffff")
     hold_colors(card(share("attention", dark=True, text=CRANE)), DARK, "#12141c")
     hold_weights(figure, weights(CRANE, causal=False)[1, 2])
-    assert "causal mask off" in on_card(figure)
+    assert "causal mask off" in " ".join(texts(figure))
     off, on = (weights(CRANE, causal)[1, 2, 2] for causal in (False, True))
-    message = on_card(
-        card(share("attention", text=CRANE, layer="1", head="2", query="2", causal="false"))
-    )
+    root = card(share("attention", text=CRANE, layer="1", head="2", query="2", causal="false"))
+    message = " ".join(texts(root))
     result = re.search(r"·ate attends to (.*) \(with the mask on: (.*)\)\.", message)
     assert result
     for text, row in zip(result.groups(), (off, on), strict=True):
@@ -170,11 +170,9 @@ def test_a_text_of_any_length_fits_and_keeps_the_chosen_token(text: str, query: 
     assert max(float(word.attrib["y"]) for word in words) < 900 - 50 - 32 - 20
     assert len(marked(root)) == (query is not None)
     if query is not None:
-        ids = ids_of(text)
-        token = bundled_model().tokenizer.token_bytes(ids[int(query)]).decode()
+        token = bundled_model().tokenizer.token_bytes(ids_of(text)[int(query)]).decode()
         assert marked(root) == [token.replace(" ", "·")]
-    long = len(ids_of(text)) > 60
-    assert ("…" in on_card(root)) == long
+    assert ("…" in " ".join(texts(root))) == (len(ids_of(text)) > 60)
 
 
 def test_a_page_without_a_head_has_the_link_alone() -> None:

@@ -320,7 +320,7 @@ def real_sinks(book: Book) -> dict[str, Any]:
     layers = range(trace.config.n_layer)
     on_first = np.stack([weight_on(trace.stage("weights", layer)[0], targets) for layer in layers])
     drawn = head_map(on_first, "mean weight on the first token")
-    picture("sink_heads", [drawn], "unit", height=260)
+    picture("sink_heads", [drawn], "unit", height=260, of_run=True)
     name, most = _largest_head(on_first)
     values = {
         "alone": False,

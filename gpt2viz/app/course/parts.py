@@ -124,6 +124,7 @@ def picture(
     panels: Sequence[Panel],
     scale: Scale = "signed",
     height: int = 260,
+    of_run: bool = False,
 ) -> None:
     """Draw panels side by side on one scale, with numbers in the cells if they fit."""
     has_numbers = all(len(panel.values) <= _MOST_ROWS for panel in panels)
@@ -136,7 +137,7 @@ def picture(
         numbers=NUMBERS_FIT_LARGE if has_numbers else 0,
         legend=any(panel.masked is not None for panel in panels),
     )
-    output.picture(drawn, key=key, of_run=False)
+    output.picture(drawn, key=key, of_run=of_run)
 
 
 def curves(

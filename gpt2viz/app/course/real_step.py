@@ -82,7 +82,7 @@ def _draw_first(key: str, title: str, rows: Mapping[str, ArrayLike]) -> None:
     columns = [f"{n}" for n in range(size)]
     across, down = Axis("channel", columns), Axis("", tuple(rows), numbered=False)
     panel = Panel(title, values, down, across, name=title, quantity="value")
-    picture(key, [panel], height=90 + 32 * len(values))
+    picture(key, [panel], height=90 + 32 * len(values), of_run=True)
 
 
 def _sum(parts: Sequence[float], total: float) -> str:
@@ -155,7 +155,7 @@ def by_hand(book: Book, text: str) -> None:
     st.latex(rf"{latex_decimals(raw[at.key], n)} / {divisor} {equals(scaled[at.key])}")
     names = ("raw scores", "scaled scores")
     panel = vectors("scores", [raw, scaled], names, view.labels, ("", "key"))
-    picture("real_scaled", [panel], height=150 if view.n_tokens <= _FEW else 230)
+    picture("real_scaled", [panel], height=150 if view.n_tokens <= _FEW else 230, of_run=True)
 
 
 def mask(book: Book, text: str) -> None:
@@ -218,7 +218,7 @@ def neurons(book: Book, text: str) -> dict[str, str]:
     values = [inside.widened[best], inside.bent[best]]
     names = ("widened", "bent")
     panel = vectors("the strongest neurons", values, names, columns, ("", "neuron"))
-    picture("real_neurons", [panel], height=150)
+    picture("real_neurons", [panel], height=150, of_run=True)
     parts = inside.back[0] * inside.bent
     strong = float(parts[best].sum(dtype=float))
     rest = float(parts.sum(dtype=float)) - strong
@@ -236,7 +236,7 @@ def most_active_neuron(book: Book, text: str) -> None:
     book.write(text, neuron=neuron, writes=", ".join(f"“{literal(names[n.id])}”" for n in near))
     fires = inside.bent[:, neuron]
     panel = vectors("where it fires", [fires], (f"neuron {neuron}",), view.labels, ("", "token"))
-    picture("real_fires", [panel], height=120 if view.n_tokens <= _FEW else 200)
+    picture("real_fires", [panel], height=120 if view.n_tokens <= _FEW else 200, of_run=True)
 
 
 def residual(book: Book, text: str) -> dict[str, str]:
@@ -269,7 +269,7 @@ def next_word(book: Book, text: str) -> dict[str, int]:
     )
     words = [names[int(id)] for id in best]
     panel = vectors("highest logits", [logits[best]], ("logit",), words, ("", "next word"))
-    picture("real_logits", [panel], height=120)
+    picture("real_logits", [panel], height=120, of_run=True)
     return {"n": n}
 
 
@@ -298,7 +298,7 @@ def gate(book: Book, text: str) -> dict[str, Any]:
     rows = ("gate", f"{curve}(gate)", "up", "passes")
     values = np.stack([part.numpy()[best] for part in inside[:4]])
     panel = vectors("what passes most", values, rows, [f"{n}" for n in best], ("", "channel"))
-    picture("real_gate", [panel], height=210)
+    picture("real_gate", [panel], height=210, of_run=True)
     return {
         "channel": best[0],
         "passed": _format(values[-1, 0]),

@@ -46,7 +46,7 @@ def rows(book: Book, text: str) -> dict[str, Check]:
     )
     rows = trace.stage("token_embedding")[0]
     panel = vectors("token vectors", rows[:, :_SHOWN], labels, names, TOKENS)
-    picture("token_vectors", [panel], height=120 + 26 * min(T, 16))
+    picture("token_vectors", [panel], height=120 + 26 * min(T, 16), of_run=True)
     repeated = next((n for n, token in enumerate(ids) if token in ids[:n]), None)
     same = repeated is not None and np.array_equal(rows[repeated], rows[ids.index(ids[repeated])])
     own = address.get(parameters.TEXT) != parameters.TEXT.default

@@ -33,10 +33,6 @@ from gpt2viz.run.session import LARGEST, Session, read_session
 
 #: What a button says that isn't its kind of file in capitals.
 _LABELS = {"parquet": "Parquet", "safetensors": "safetensors", "json": "Session"}
-_PRINT_WINDOW = (
-    " PDF opens your browser's print window: choose *Save as PDF* there. Where this server has "
-    "`pip install 'gpt2viz[export]'`, it is a file."
-)
 
 
 def draw_save() -> None:
@@ -47,9 +43,11 @@ def draw_save() -> None:
         source = export.about_runs(list(traces.values()), outputs.page)
 
     def about(name: str, what: str = "") -> About:
-        """The origin of an output: the runs that the page had when it drew it."""
+        """The origin of an output: its runs; without one the model, unless a chapter made it up."""
         runs = outputs.entries[name].runs
-        return export.about_runs([traces[run] for run in runs], what or name)
+        if runs or outputs.page == pages.TEXTBOOK.title:
+            return export.about_runs([traces[run] for run in runs], what or name)
+        return About(what or name, source.model, source.sha256)
 
     parts: dict[str, Callable[[], None]] = {}
     if outputs.pictures:
@@ -80,7 +78,7 @@ def _picture(outputs: output.PageOutputs, about: Callable[..., About]) -> None:
     requested_kind = request.partition("-")[0]
     st.caption(
         "For print: on white, 300 pixels per inch, with a line that says where it comes from."
-        + ("" if at_once else _PRINT_WINDOW)
+        + ("" if at_once else " " + sentence("save.print_window"))
     )
     numbers = picture.table()
     if len(numbers):
@@ -135,10 +133,7 @@ def _names(pictures: Mapping[str, Picture]) -> list[str]:
 def _table(outputs: output.PageOutputs, about: Callable[..., About]) -> None:
     name: str = st.selectbox("Table", list(outputs.tables), key="save_table")
     _offer_table("All of its rows", outputs.tables[name], about(name))
-    st.caption(
-        "Parquet keeps every value exactly. In CSV, cells that start like a formula get an "
-        "apostrophe, so that spreadsheets don't run them; the column *about* counts them."
-    )
+    st.caption(sentence("save.table"))
 
 
 def _offer_table(words: str, table: Any, about: About) -> None:
@@ -242,11 +237,7 @@ def open_session() -> None:
         return
     if same or st.button("Open it anyway", key="open_anyway"):
         st.switch_page(page.path, query_params=address.restore(session.parameters))
-    st.warning(
-        "This session was saved with **other weights** under the same model name, so the numbers "
-        "will differ.",
-        icon=":material/warning:",
-    )
+    st.warning(sentence("save.other_weights"), icon=":material/warning:")
 
 
 def _saved_page(session: Session) -> Page:

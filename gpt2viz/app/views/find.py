@@ -235,9 +235,9 @@ def _rank_by_habit(view: View, choices: DeltaGenerator) -> None:
     surveyed = over_texts if text == "texts" else None
     if surveyed:
         columns = {"± (95 %)": surveyed.margin[score], **columns}
-    run = runs.get(text, view.trace)
+    run, on = runs.get(text, view.trace), "" if text == "sentence" else TEXTS[text]
     with ranking:
-        _draw_ranking(view, columns, declared.title, run)
+        _draw_ranking(view, columns, declared.title, run, on=on)
     if surveyed:
         _passages(surveyed, score)
 
@@ -329,6 +329,7 @@ def _passages(over_texts: Survey, score: str) -> None:
     output.table(
         pd.DataFrame(passages, columns=names).sort_values("value", ascending=False, kind="stable"),
         f"Passages with the highest score: {score}",
+        of_run=False,
         column_config={"value": st.column_config.NumberColumn(score, format="%.3f")},
     )
 
@@ -588,12 +589,14 @@ def _draw_ranking(
     trace: Trace,
     as_lines: bool | None = None,
     large: bool = True,
+    on: str = "",
 ) -> None:
     """Draw the heads in a table, largest ``by`` first, and pictures of the best; clicks choose one.
 
     If ``large``, the chosen head is drawn in place of the best: not if it is shown elsewhere.
     ``columns`` holds (n_layer, n_head) by name. ``trace`` is the run that the pictures show;
-    ``as_lines`` draws them as lines, and None draws a switch for it.
+    ``as_lines`` draws them as lines, and None draws a switch for it. ``on`` says what the columns
+    were measured on, if that isn't the sentence.
     """
     if np.isnan(columns[by]).all():
         st.info(labels.sentence("find.unmeasured", by=by))
@@ -609,8 +612,9 @@ def _draw_ranking(
     st.session_state["ranking"] = {"selection": {"rows": rows}}  # also if chosen elsewhere
     output.table(
         table,
-        f"Heads ranked by {by}",
+        f"Heads ranked by {by}{': ' * bool(on)}{on}",
         key="ranking",
+        of_run=not on,
         tallest=_TABLE,
         formats=dict.fromkeys(table.columns[2:], "%.3f"),
         choose=lambda row: choose_head(*heads[row]),
@@ -651,9 +655,10 @@ def _draw_best(view: View, best: pd.DataFrame, by: str, trace: Trace, as_lines: 
     """Draw the weights of the best heads in two columns, or of a single head large."""
     alone = len(best) == 1
     name = f"{best['layer'].iloc[0]}.{best['head'].iloc[0]}"
-    alt = f"Weights of {f'head {name}' if alone else f'the heads that rank highest by {by}'}"
-    made_by = (Line(trace, "weights", int(best["layer"].iloc[0])),)
     own = trace is view.trace  # else its tokens aren't those of the sentence
+    alt = f"Weights of {f'head {name}' if alone else f'the heads that rank highest by {by}'}"
+    alt += "" if own else f" on {TEXTS['probe']}"
+    made_by = (Line(trace, "weights", int(best["layer"].iloc[0])),)
     size = GRID if alone else SMALL  # as lines, all cells are drawn
     panels = best_heads(trace, best, by, GRID if as_lines else size)
     picture = Heatmaps(
