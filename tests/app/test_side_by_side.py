@@ -303,7 +303,9 @@ def test_two_models_over_many_texts(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert_allclose(table["Own output"], [h.moved["own output"].mean for h in changes.heads])
     text = changes.texts_of(1, 2)[0]
     assert all(s in page_text(at) for s in (" ".join(text.text.split()), "Old: old. New: new."))
-    assert "over=texts" not in link_of(at, "See both heads on this text")
+    label = "See both heads on this text"
+    (link,) = (link.proto for link in at.get("page_link") if link.proto.label == label)
+    assert "over=texts" not in link.query_string
     at.toggle("changes_back").set_value(True).run()
     bars = {bar["name"]: bar["x"] for bar in chart(at, "changes_next")["data"]}
     ids = old.tokenizer.encode(text.text)
@@ -317,11 +319,6 @@ def test_two_models_over_many_texts(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert restored.words() in page_text(at)
     at.text_input("text").set_value("").run().text_input("text").set_value("A crane").run()
     assert not at.toggle("changes_back").value  # as a browser shows it, which has seen it go
-
-
-def link_of(at: AppTest, label: str) -> str:
-    (link,) = (link.proto for link in at.get("page_link") if link.proto.label == label)
-    return str(link.query_string)
 
 
 def test_models_of_two_sizes_share_some_heads(

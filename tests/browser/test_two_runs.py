@@ -119,10 +119,15 @@ def patch_of_a_sweep(page: Page) -> None:
     """
     act(page, page.get_by_role("radio", name="Patching").click)
     model, text = bundled_model(), "A crane ate fish"
-    other = page.get_by_role("textbox", name="Second sentence").input_value()
+    second = page.get_by_role("textbox", name="Second sentence")
+    other = second.input_value()
     click_cell(page, "depends_streams", 2, 2)
     assert "patch=patch%3Aresidual_in%3A2%3A2" in page.url
     answer = telling_answers(*(gpt2viz.trace(model, sentence) for sentence in (text, other)))
     share = gpt2viz.patch_sweep(model, text, other, answer=answer).restored[2, 2]
     message = box_of(page.get_by_text(f"recovers {100 * share:.0f} % of the answer"))
     assert message["y"] + message["height"] <= 900
+    page.set_viewport_size({"width": 1000, "height": 900})
+    second.fill(f"{other} ")
+    act(page, lambda: second.press("Enter"))
+    assert box_of(page.get_by_text("Second sentence: This text ends with"))["height"] < 50

@@ -84,13 +84,10 @@ AT_ONCE = 2e12
 def draw(view: View, choices: DeltaGenerator) -> None:
     """Draw the mode, with its widgets in ``choices``."""
     page.stop_without_numbers(view.trace)
+    other = two_texts.ask_pair(view, choices)
     with st.container(horizontal=True, vertical_alignment="center"):
-        other = two_texts.ask_pair(view, choices)
-        prose.caption(
-            "Each cell copies one piece of the other run in. 0: no effect; 1: the answer becomes "
-            "the other run's; below 0: it moves away.",
-            width="content",
-        )
+        two_texts.show_changed_tokens(view, other)
+        prose.caption(sentence("patching.cells"), width="content")
     output.run("The second run", other.trace)
     page.stop_without_numbers(other.trace)
     maps, progress = st.container(key="depends", gap="xsmall"), st.container(key="sweep")

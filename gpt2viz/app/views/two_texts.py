@@ -255,7 +255,6 @@ def ask_pair(view: View, choices: DeltaGenerator) -> View:
         check_pair(view.model, list(view.trace.token_ids), list(other.trace.token_ids))
     except PatchError as error:
         _refuse(view, error)
-    _second_tokens(view, other)
     return other
 
 
@@ -329,7 +328,7 @@ def differing_positions(view: View, other: View) -> list[int]:
     return [n for n, (a, b) in enumerate(pairs) if a != b]
 
 
-def _second_tokens(view: View, other: View) -> None:
+def show_changed_tokens(view: View, other: View) -> None:
     """Draw the second sentence around its differing tokens, which are marked."""
     differ = differing_positions(view, other)
     parts: list[str] = []

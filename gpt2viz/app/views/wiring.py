@@ -219,8 +219,8 @@ def _note(drawn: Wired, choice: Choices) -> None:
         name = "wiring.strongest"
     above = pluralize(drawn.above, f"edges{kind}")
     prose.markdown(sentence(name, kind=kind, above=above, drawn=len(drawn.edges)))
-    level, limit = 100 * CHANCE, drawn.limit
-    prose.markdown(sentence("wiring.limit", limit=limit, level=level, pairs=drawn.pairs))
+    level, limit, pairs = 100 * CHANCE, drawn.limit, pluralize(drawn.pairs, "pairs")
+    prose.markdown(sentence("wiring.limit", limit=limit, level=level, pairs=pairs))
     prose.markdown(sentence("wiring.z", quantity=_NOUN[choice.by]))
 
 
@@ -331,6 +331,7 @@ def _path(view: View, edge: Edge) -> PatchedPath | None:
     if not patch:
         return None
     other = two_texts.ask_pair(view, st.container(gap="xsmall"))
+    two_texts.show_changed_tokens(view, other)
     answer = telling_answers(view.trace, other.trace)
     key = view.trace.key
     texts = key.token_ids, other.trace.key.token_ids
