@@ -32,11 +32,6 @@ from tests.numpy_gpt2 import reference, softmax
 ODD = [0.123, -4.5, 7.25, 0.5, -0.75, 2, 33.3, 0.001]
 
 
-def seeded() -> list[np.ndarray]:
-    torch.manual_seed(42)
-    return [torch.randn(2, 2).double().numpy() for _ in range(3)]
-
-
 def looked(q: np.ndarray, k: np.ndarray) -> np.ndarray:
     scores = q @ k.T / np.sqrt(q.shape[1])
     return softmax(np.where(np.tri(len(q), dtype=bool), scores, -np.inf))
@@ -45,7 +40,9 @@ def looked(q: np.ndarray, k: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize("x", [attention.SENTENCE_X, ODD])
 def test_the_cache_keeps_what_is_read_again(x: Any) -> None:
     at = visit("kv-cache", cache_x=spelled(x))
-    written = after_gpt2.write_uncached(np.reshape(x, (4, 2)), *seeded())
+    torch.manual_seed(42)
+    seeded = [torch.randn(2, 2).double().numpy() for _ in range(3)]
+    written = after_gpt2.write_uncached(np.reshape(x, (4, 2)), *seeded)
     result, output = heatmaps(at, "cache_kept"), written.output
     expected = {"keys kept": written.keys, "values kept": written.values}
     expected |= {"output, read again": output, "output, cached": output}

@@ -3,9 +3,10 @@ import { test } from "node:test"
 
 import { beyond, cornersOf } from "../../gpt2viz/app/scripts/lens.js"
 
-const SQUARE = { x: 60, y: 20, w: 40, h: 40 }, MATRIX = { x: 50, y: 30, w: 200, h: 200 }
+const SQUARE = { x: 60, y: 20, w: 40, h: 40 }
+const MATRIX = { x: 80, y: 30, w: 200, h: 200, names: 49 }
 
-test("the lens goes from the square's right side to the whole height of the matrix beside", () => {
+test("the lens goes from the square's right side to the rows' names beside", () => {
   const map = { left: 100, right: 500, top: 300 }, view = { left: 520, top: 250 }
   assert.deepEqual(cornersOf(map, SQUARE, view, MATRIX),
     [[100, 20], [467, -20], [467, 180], [100, 60]])

@@ -15,10 +15,10 @@ export function setLens(end, view, box) {
 }
 
 /** The corners of the lens in the map's pixels: from a box in the map, whose position in the window
- * is `map`, to a box of a view at `view`; none if that isn't beside it. */
+ * is `map`, to the rows' names of a box of a view at `view`; none if that isn't beside it. */
 export function cornersOf(map, { x, y, w, h }, view, matrix, zoom = 1) {
   if (view.left < map.right) return []
-  const right = (view.left - map.left) / zoom + matrix.x - 3
+  const right = (view.left - map.left) / zoom + matrix.x - matrix.names + 16
   const top = (view.top - map.top) / zoom + matrix.y
   return [[x + w, y], [right, top], [right, top + matrix.h], [x + w, y + h]]
 }
