@@ -2,7 +2,7 @@ import assert from "node:assert/strict"
 import { test } from "node:test"
 
 import {
-  asLines, line, lineData, middle, pitch, splitName, step, strongest, describeToken,
+  asLines, leftOut, line, lineData, middle, pitch, splitName, step, strongest, describeToken,
 } from "../../gpt2viz/app/scripts/lines.js"
 
 const tokens = (n) => Array.from({ length: n }, (_, index) => [index + 10, `t${index}`])
@@ -82,6 +82,7 @@ test("a number that is what lines begin with is one, in its precision, and none 
   const most = { lines: 9, atRest: 1 }
   const drawn = asLines([matrix], 3, { peak: 1, thresholds: [.01, 1], most })
   assert.deepEqual([drawn.sources[0].k, drawn.lost], [[0, 1], 0])
+  assert.match(leftOut({ ...drawn, unit: " %" }), /^Lines below 0.01 % .* 0.0 % of .* from 1 % up/)
 })
 
 test("a name has a token's position and its label, which may be a number itself", () => {

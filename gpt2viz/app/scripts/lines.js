@@ -58,9 +58,9 @@ export function asLines(matrices, wide, { peak: top, thresholds, most }) {
 }
 
 // Say which lines are left out, how thin they are, and their sum.
-export function leftOut({ threshold, atRest, lost, quantity }) {
-  const short = (number) => Number(number.toPrecision(2))
-  const share = `${(100 * lost).toFixed(1)}% of the whole matrix.`
+export function leftOut({ threshold, atRest, lost, quantity, unit = "" }) {
+  const short = (number) => `${Number(number.toPrecision(2))}${unit}`
+  const share = `${(100 * lost).toFixed(1)} % of the whole matrix.`
   return `Lines below ${short(threshold)} are left out; together they are ${share}`
     + (atRest <= threshold ? ""
       : ` While no token is pointed at, only those from ${short(atRest)} up are drawn.`)
