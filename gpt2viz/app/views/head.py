@@ -50,7 +50,7 @@ from gpt2viz.pictures.plotly.matrices import pixels
 from gpt2viz.run.stages import axis_sizes, formula, masking
 
 #: Pixels: the row of scores with all gaps, and the margin beside their rows' names.
-_ROW, _BESIDE = 552, 25
+_ROW, _BESIDE = 520, 25
 #: Pixels of a picture's height besides its matrix.
 _AROUND = 60
 #: Pixels per row of Q, K or V, and at most for all rows.
@@ -179,7 +179,7 @@ def _rows(graph: Mapping[str, Stage]) -> tuple[list[Stage], list[Stage], list[St
 
 def _equal_widths(labels: Sequence[str], n: int) -> list[float]:
     """Return width shares that give n matrices one size, with names to the left of the first."""
-    names = pixels(Axis("query", labels).longest()) + _BESIDE
+    names = 0.75 * pixels(Axis("query", labels).longest()) + _BESIDE  # few letters are wide
     side = max(60.0, (_ROW - names) / n)
     return [names + side, *[side] * (n - 1)]
 
