@@ -171,8 +171,9 @@ def test_pages_open_fit_run_nothing_typed_and_bar_nobody(
             parts |= new
             look(page, new, frame=not seen)
             hover(page)
-            if not seen:
-                open_numbers_and_save(page)
+            for popover in ("Numbers", "Save") if not seen else ():
+                act(page, page.get_by_role("button", name=popover, exact=True).first.click)
+                page.keyboard.press("Escape")
             fits(page, 400)
             if name not in seen or path == LINES:
                 fits(page, 1000)
@@ -214,12 +215,6 @@ def hover(page: Page) -> None:
     pictures = page.locator(".chart > svg, .tiles canvas, .rows")
     for plot in pictures.filter(visible=True).all()[:2]:
         plot.hover(force=True)
-
-
-def open_numbers_and_save(page: Page) -> None:
-    for name in ("Numbers", "Save"):
-        act(page, page.get_by_role("button", name=name, exact=True).first.click)
-        page.keyboard.press("Escape")
 
 
 def nothing_ran(page: Page) -> None:

@@ -82,11 +82,12 @@ test("only a change is sent", () => {
   const sent = []
   const pen = { fillRect() {}, getImageData: () => ({ data: [18, 20, 28, 255] }) }
   globalThis.getComputedStyle = () => ({ getPropertyValue: () => "#12141c" })
-  globalThis.document = { createElement: () => ({ getContext: () => pen }) }
+  const style = {}, documentElement = { style }
+  globalThis.document = { documentElement, createElement: () => ({ getContext: () => pen }) }
   const send = (...what) => sent.push(what)
   for (const dark of [true, false])
     theme.default({ data: { dark, themes: {} }, parentElement: {}, setTriggerValue: send })
-  assert.deepEqual(sent, [["changed", true]])
+  assert.deepEqual([sent, style.colorScheme], [[["changed", true]], "dark"])
 })
 
 test("a theme that is sent is stored, and the page loaded again", () => {

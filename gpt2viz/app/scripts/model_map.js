@@ -227,9 +227,8 @@ function axisLabels({ p, look, wide }, pen) {
     pen.fillText(fits ? `${down} ${n}` : n, left > 40 ? 11 : 3, y + side / 2))
   if (turned && fits) pen.fillText(across, 11, middle)
   pen.textAlign = "center"
-  const named = measure(`${across} 0`) < side
   columns.forEach(({ x }, n) =>
-    pen.fillText(!n && named ? `${across} 0` : n, x + side / 2, middle))
+    pen.fillText(!n && measure(`${across} 0`) < side ? `${across} 0` : n, x + side / 2, middle))
   pen.strokeStyle = pen.fillStyle
   for (const group of groupsOf(p)) bracket(pen, look, group)
 }

@@ -204,6 +204,7 @@ function watchTheme({ data, parentElement, setTriggerValue }) {
   probe.fillStyle = style.getPropertyValue("--st-background-color")
   probe.fillRect(0, 0, 1, 1)
   const dark = isDark(probe.getImageData(0, 0, 1, 1).data)
+  document.documentElement.style.colorScheme = dark ? "dark" : "light" // of dialogs too
   if (dark !== data.dark) setTriggerValue("changed", dark)
 }
 
