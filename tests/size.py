@@ -18,9 +18,9 @@ SUFFIXES = (".py", ".js", ".css")
 
 #: What each may weigh now, and the aim.
 AT_MOST = {
-    "product lines": (61_409, 44_000),
-    "of them app/": (24_836, 17_500),
-    "lines of tests and benchmarks": (50_077, 37_000),
+    "product lines": (61_407, 44_000),
+    "of them app/": (24_834, 17_500),
+    "lines of tests and benchmarks": (50_074, 37_000),
     "modules": (300, 300),
     "private names of Streamlit": (2, 3),
     "selectors of Streamlit's in theme.css": (5, 10),

@@ -65,8 +65,8 @@ def caption(text: str, *, slot: Any = st, **options: Any) -> None:
 
 
 def link_terms(text: str) -> str:
-    """Return the Markdown ``text``, with a link at each term that the page has not linked yet."""
-    return _link_first_uses(text, st.session_state["_linked"])
+    """Return the Markdown ``text``, its shares unbroken, with links to terms not linked yet."""
+    return _link_first_uses(text.replace(" %", "\u00a0%"), st.session_state["_linked"])
 
 
 def tip(text: str) -> str:

@@ -123,7 +123,7 @@ def chips(at: AppTest) -> dict[str, Any]:
 
 def plain(markdown: str) -> str:
     """A Markdown text without its links to the glossary and its character references."""
-    markdown = html.unescape(markdown)
+    markdown = html.unescape(markdown).replace("\u00a0", " ")
     return re.sub(r'\[([^\[\]]+)\]\(glossary\?term=\S+ "[^"]*"\)', r"\1", markdown)
 
 

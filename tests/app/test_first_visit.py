@@ -226,6 +226,7 @@ def test_a_word_links_to_its_entry_and_carries_what_is_chosen() -> None:
         ("Attention weights, not attention", "[Attention weights], not [attention]"),
         ("top-p, then top-k", "[top-p], then top-k"),
         ("\u2068token\u2069", None),
+        ("5 % of it", "5\u00a0% of it"),
     ],
 )
 def test_the_first_use_of_a_word_is_a_link(text: str, linked: str | None) -> None:

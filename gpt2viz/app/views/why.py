@@ -83,7 +83,7 @@ def draw(view: View, chosen: Step) -> None:
         numbers, parts = st.columns([5, 6], gap="medium")
         with numbers:
             for text in measured:
-                prose.markdown(text.replace(" %", "\u00a0%"))  # no line break within a share
+                prose.markdown(text)
             if case.pairs:
                 output.table(pair_table(case), "The strongest pairs", formats=_DIGITS)
             _heads(view, case, steps, runs)
