@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import streamlit as st
 
-from gpt2viz.app.components import browser
+from gpt2viz.app.components import mount
 
 
 def button(
@@ -45,7 +45,9 @@ def _draw(
         with popover, st.container(key=f"{key}_body"):
             if with_page:
                 st.caption("Ready once the page is drawn.")
-                browser.run_again(key=f"{key}_again")
+                # The browser requests this fragment again, which Streamlit runs after the page.
+                data = {"script": "page.fragment"}
+                mount(data, key=f"{key}_again", on_drawn_change=lambda: None)
             else:
                 body()
     if st.session_state.pop(_left_key(key), False):

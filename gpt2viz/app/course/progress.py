@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 import streamlit as st
 
 from gpt2viz.app import output, prose
-from gpt2viz.app.components.browser import keep_progress
+from gpt2viz.app.components import mount
 from gpt2viz.textbook.guesses import ROWS, fits
 
 #: Most bytes of a file that is read.
@@ -109,9 +109,10 @@ def bar(known: Answered, summary: str) -> None:
             disabled=not started,
             help="Forgets all answers and guesses, here and in this browser.",
         )
-    keep_progress(
+    mount(
         key=_KEY,
         data={
+            "script": "progress",
             "answered": {name: answers().get(name, []) for name in known},
             "guesses": guesses(),
             "known": [id for ids in known.values() for id in ids],
@@ -119,7 +120,7 @@ def bar(known: Answered, summary: str) -> None:
             "read": st.session_state.get(_READ, False),
             "forgotten": st.session_state.get(_FORGOTTEN, 0),
         },
-        received=lambda: _merge_stored(known),
+        on_stored_change=lambda: _merge_stored(known),
     )
 
 

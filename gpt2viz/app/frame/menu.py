@@ -10,8 +10,7 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from gpt2viz.app import address, compat, output, pages, parameters, popover, prose
-from gpt2viz.app.components import browser
-from gpt2viz.app.components.browser import is_dark
+from gpt2viz.app.components import mount
 from gpt2viz.app.frame import save, tour
 from gpt2viz.app.pages import MENU, Page, added_pages
 from gpt2viz.app.terms import TERM, Term, find_terms
@@ -23,7 +22,7 @@ _SCRIPTS = "_scripts"
 def draw_menu(here: Page) -> None:
     """Draw the menu into the current container; ``here`` is the page that is open."""
     st.html(f'<h1 class="page-name">{here.title}</h1>')  # for screen readers
-    browser.add_keyboard()
+    mount({"script": "page.keyboard"}, key="keyboard")  # popovers and strips by keyboard
     st.markdown("**gpt2viz**", width="content")
     chosen = address.parameters()
     for page in (*MENU, *added_pages()):
@@ -78,7 +77,9 @@ def glossary_entry(term: Term, chosen: bool) -> None:
 def theme_switch() -> bool:
     """Draw the switch between light and dark; return whether the page is dark.
 
-    The browser remembers it for every page."""
+    The browser remembers it for every page: its storage is read as a page loads, so the page is
+    reloaded. It reruns when the theme, and so its colours, change.
+    """
     dark = st.context.theme.type == "dark"
     other = "Light" if dark else "Dark"
     clicked = st.button(
@@ -88,7 +89,10 @@ def theme_switch() -> bool:
         key="theme",
         help=f"A {other.lower()} background on every page, in this browser",
     )
-    return is_dark(compat.theme(other, _page_paths()) if clicked else {})
+    themes = compat.theme(other, _page_paths()) if clicked else {}
+    data = {"script": "page.theme", "dark": dark, "themes": themes}
+    mount(data, key="theme_watch", on_changed_change=lambda: None)
+    return dark
 
 
 def _page_paths() -> list[str]:
