@@ -1,21 +1,18 @@
-"""The Textbook's interactive parts: number fields, guesses, arrows, frames and listings."""
+"""The Textbook's interactive parts: number fields, guesses, frames and listings."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-import numpy as np
 import streamlit as st
-from numpy.typing import ArrayLike
 
 from gpt2viz.app import output
 from gpt2viz.app.components import mount
 from gpt2viz.pictures.frames import Frames, Mark
 from gpt2viz.pictures.palette import ink
 
-#: Session key: the number of the last edit that was read, by a table's or picture's name.
+#: Session key: the number of the last edit that was read, by a table's name.
 _EDITS = "_edits_seen"
 
 
@@ -56,82 +53,6 @@ def number_fields(
         },
         on_edited_change=changed,
     )
-
-
-@dataclass(frozen=True)
-class Arrows:
-    """One query (2,) and T keys (T, 2), with what follows from them.
-
-    ``shadows`` (T, 2) are the keys' projections onto the query's line, ``scores`` (T,) the query's
-    unscaled scores and ``weights`` (T,) their softmax at ``temperature``. ``values`` (T, 2) are
-    mixed by the weights; ``ends`` (T + 1, 2) is where each piece of the mixture begins and the last
-    piece ends.
-    """
-
-    words: Sequence[str]
-    axes: tuple[str, str]
-    query: ArrayLike
-    keys: ArrayLike
-    shadows: ArrayLike
-    scores: ArrayLike
-    weights: ArrayLike
-    values: ArrayLike
-    ends: ArrayLike
-    temperature: float = 1
-
-
-def draw_arrows(
-    drawn: Arrows,
-    *,
-    key: str,
-    largest: float,
-    moved: Callable[[list[float], list[float], list[float]], None],
-) -> None:
-    """Draw the arrows; after a move ``moved`` is called with the numbers of query, keys and values.
-
-    Numbers lie between −``largest`` and ``largest``.
-    """
-    counts: dict[str, int] = st.session_state.setdefault(_EDITS, {})
-    colors = output.page_outputs().colors
-
-    def on_moved() -> None:
-        message = st.session_state[key]["moved"]
-        counts[key] = int(message["count"])
-        query, *keys = message["arrows"]
-        moved(
-            *(
-                [float(x) for arrow in part for x in arrow]
-                for part in ([query], keys, message["values"])
-            )
-        )
-
-    mount(
-        key=key,
-        data={
-            "script": "arrows",
-            "alt": f"Query and keys of {drawn.words[0]} as arrows, and the values that it mixes",
-            "words": list(drawn.words),
-            "axes": list(drawn.axes),
-            "arrows": _numbers(np.vstack([drawn.query, drawn.keys])),
-            "shadows": _numbers(drawn.shadows),
-            "values": _numbers(drawn.values),
-            "ends": _numbers(drawn.ends),
-            "weights": _numbers(drawn.weights),
-            "scores": _numbers(drawn.scores),
-            "heat": drawn.temperature,
-            "colors": {role: colors.shade(role, 1) for role in ("query", "key", "value")}
-            | {"new": colors.shade(3, 4)},
-            "largest": largest,
-            "count": counts.get(key, 0),
-        },
-        on_moved_change=on_moved,
-    )
-
-
-def _numbers(values: ArrayLike) -> Any:
-    """Return float32 numbers as lists of the shortest decimals: 0.7 comes back as 0.7."""
-    exact = np.asarray(values, np.float32)
-    return np.reshape([float(str(x)) for x in exact.ravel()], exact.shape).tolist()
 
 
 def ask_guess(

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from functools import partial
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import streamlit as st
+from numpy.typing import ArrayLike
 
-from gpt2viz.app import address, parameters, prose
-from gpt2viz.app.components.book import Arrows, draw_arrows
+from gpt2viz.app import address, output, parameters, prose
+from gpt2viz.app.components import mount
 from gpt2viz.app.course import guess
 from gpt2viz.app.course.parts import Book, fill, pairs, pick, picture, play, vectors
 from gpt2viz.app.course.questions import Check
@@ -24,6 +25,8 @@ _PLANE = ("animal", "machine")
 _KEYS = {"bird": parameters.CRANE_K_BIRD, "machine": parameters.CRANE_K_MACHINE}
 _VALUES = {"bird": parameters.CRANE_V_BIRD, "machine": parameters.CRANE_V_MACHINE}
 _HEATS = [0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0]
+#: Session key: the number of the last move of the arrows that was read.
+_MOVES = "_arrows_moved"
 
 
 def weights(book: Book, text: str) -> dict[str, Any]:
@@ -96,29 +99,54 @@ def _checks(steps: attention.Steps, sentence: str, as_before: bool, heat: float)
 
 
 def arrows(book: Book) -> None:
-    """Draw the crane's query, all keys and values as movable arrows."""
+    """Draw the crane's query, all keys and values as movable arrows.
+
+    With the keys (T, 2) come their ``shadows`` on the query's line, with the values (T, 2) the
+    ``ends`` (T + 1, 2) of the pieces of their mixture.
+    """
     steps, sentence = book.values["steps"], book.values["sentence"]
-    query, weights = steps.q[0], steps.weights[0]
-    drawn = Arrows(
-        attention.CRANE_WORDS[sentence],
-        _PLANE,
-        query,
-        steps.k,
-        attention.shadows(query, steps.k),
-        steps.scores[0],
-        weights,
-        steps.v,
-        attention.tip_to_tail(weights, steps.v),
-        _temperature(),
+    query, weights, words = steps.q[0], steps.weights[0], attention.CRANE_WORDS[sentence]
+    colors, key = output.page_outputs().colors, "crane_arrows"
+
+    def moved() -> None:
+        message = st.session_state[key]["moved"]
+        st.session_state[_MOVES] = int(message["count"])
+        (first, *keys), values = message["arrows"], message["values"]
+        write(parameters.CRANE_Q, attention.CRANE_QUERY, _flat([first]))
+        write(_KEYS[sentence], attention.CRANE_KEYS[sentence], _flat(keys))
+        write(_VALUES[sentence], attention.CRANE_VALUES[sentence], _flat(values))
+
+    mount(
+        key=key,
+        data={
+            "script": "arrows",
+            "alt": f"Query and keys of {words[0]} as arrows, and the values that it mixes",
+            "words": words,
+            "axes": _PLANE,
+            "arrows": _decimals(np.vstack([query, steps.k])),
+            "shadows": _decimals(attention.shadows(query, steps.k)),
+            "values": _decimals(steps.v),
+            "ends": _decimals(attention.tip_to_tail(weights, steps.v)),
+            "weights": _decimals(weights),
+            "scores": _decimals(steps.scores[0]),
+            "heat": _temperature(),
+            "colors": {role: colors.shade(role, 1) for role in ("query", "key", "value")}
+            | {"new": colors.shade(3, 4)},
+            "largest": LARGEST,
+            "count": st.session_state.get(_MOVES, 0),
+        },
+        on_moved_change=moved,
     )
-    moved = partial(_on_move, sentence)
-    draw_arrows(drawn, key="crane_arrows", largest=LARGEST, moved=moved)
 
 
-def _on_move(sentence: str, query: list[float], keys: list[float], values: list[float]) -> None:
-    write(parameters.CRANE_Q, attention.CRANE_QUERY, query)
-    write(_KEYS[sentence], attention.CRANE_KEYS[sentence], keys)
-    write(_VALUES[sentence], attention.CRANE_VALUES[sentence], values)
+def _flat(arrows: Sequence[Sequence[float]]) -> list[float]:
+    return [float(x) for arrow in arrows for x in arrow]
+
+
+def _decimals(values: ArrayLike) -> Any:
+    """Return float32 numbers as lists of the shortest decimals: 0.7 comes back as 0.7."""
+    exact = np.asarray(values, np.float32)
+    return np.reshape([float(str(x)) for x in exact.ravel()], exact.shape).tolist()
 
 
 def mixtures(book: Book) -> None:
