@@ -18,10 +18,10 @@ SUFFIXES = (".py", ".js", ".css")
 
 #: What each may weigh now, and the aim.
 AT_MOST = {
-    "product lines": (61_407, 44_000),
-    "of them app/": (24_834, 17_500),
+    "product lines": (61_265, 44_000),
+    "of them app/": (24_692, 17_500),
     "lines of tests and benchmarks": (50_074, 37_000),
-    "modules": (300, 300),
+    "modules": (299, 300),
     "private names of Streamlit": (2, 3),
     "selectors of Streamlit's in theme.css": (5, 10),
     "names that say nothing": (0, 0),

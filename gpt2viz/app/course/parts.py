@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
@@ -13,12 +12,13 @@ import streamlit as st
 from numpy.typing import ArrayLike
 
 from gpt2viz.app import address, output, parameters, prose, source_code
-from gpt2viz.app.components.book import draw_player
+from gpt2viz.app.components import mount
 from gpt2viz.app.pages import Page
 from gpt2viz.app.parameters import Parameter, SelectParam
 from gpt2viz.app.view import View
 from gpt2viz.arrays import Array
-from gpt2viz.pictures.frames import Frames
+from gpt2viz.pictures.frames import Frames, Mark
+from gpt2viz.pictures.palette import ink
 from gpt2viz.pictures.panel import Axis, Panel
 from gpt2viz.pictures.picture import NUMBERS_FIT_LARGE, Heatmaps
 from gpt2viz.pictures.training import curves_at
@@ -168,9 +168,31 @@ def play(drawn: Frames, parameter: SelectParam, of_run: bool = False) -> None:
     """Draw frames to play or step through; the frame is in the address."""
     address.choice(parameter, range(len(drawn.frames)))
     at: int = address.get(parameter)
-    choose = partial(address.put, parameter)
     output.remember(drawn.still(at), of_run)
-    draw_player(drawn, key=f"{parameter.name}_player", at=at, choose=choose)
+    key = f"{parameter.name}_player"
+
+    def stopped() -> None:
+        if (sent := st.session_state[key].at) is not None:
+            address.put(parameter, int(sent))
+
+    frames = [
+        {"caption": frame.caption, "marks": [_mark(mark) for mark in frame.marks]}
+        for frame in drawn.frames
+    ]
+    data = {"script": "player", "alt": drawn.what, "lines": drawn.lines, "frames": frames, "at": at}
+    mount(data, key=key, on_at_change=stopped)
+
+
+def _mark(mark: Mark) -> dict[str, Any]:
+    fill = mark.fill(output.page_outputs().colors)
+    return {
+        "key": mark.key,
+        "box": [round(n, 5) for n in (mark.x, mark.y, mark.wide, mark.tall)],
+        "fill": fill,
+        "ink": ink(fill) if fill else "",
+        "text": mark.text,
+        "left": mark.left,
+    }
 
 
 def code(*made: source_code.Made) -> None:

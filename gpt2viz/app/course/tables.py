@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from functools import partial
 
 import numpy as np
 import streamlit as st
 from numpy.typing import ArrayLike
 
 from gpt2viz.app import address, prose
-from gpt2viz.app.components.book import number_fields
+from gpt2viz.app.components import mount
 from gpt2viz.app.course.written import format_for_field, format_shortest
 from gpt2viz.app.parameters import ListParam
 from gpt2viz.arrays import Array
@@ -38,8 +37,27 @@ def table(
     start, values = _flatten(default), _numbers_in_address(parameter, default, largest)
     prose.markdown("**" + re.sub(r"W_[QKVO]", r"$\g<0>$", title) + "**")
     texts = [format_for_field(x) for x in values]
-    edited = partial(write, parameter, start, largest=largest)
-    number_fields(parameter.name, title, values, texts, rows, columns, largest, edited)
+    key, count = f"grid_{parameter.name}", f"_edits_of_{parameter.name}"
+
+    def edited() -> None:
+        message = st.session_state[key]["edited"]
+        st.session_state[count] = int(message["count"])
+        write(parameter, start, [float(x) for x in message["values"]], largest=largest)
+
+    mount(
+        key=key,
+        data={
+            "script": "number_grid",
+            "title": title,
+            "rows": list(rows),
+            "columns": list(columns),
+            "values": list(values),
+            "texts": texts,
+            "largest": largest,
+            "count": st.session_state.get(count, 0),
+        },
+        on_edited_change=edited,
+    )
     if any(text != format_shortest(x) for text, x in zip(texts, values, strict=True)):
         prose.caption("Rounded to four digits; the numbers used have more.")
     if values != start:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import inspect
-from functools import partial
 from typing import Any
 
 import streamlit as st
 
 from gpt2viz import GPT2Config
 from gpt2viz.app import address, output, pages, parameters, prose
-from gpt2viz.app.components.book import draw_listings
+from gpt2viz.app.components import mount
 from gpt2viz.app.components.diagram import draw_diagram
 from gpt2viz.app.course import real_step
 from gpt2viz.app.course.parts import Book, link, menu
@@ -70,20 +69,31 @@ def source_lines(book: Book) -> None:
 
 
 def lines(book: Book) -> None:
-    """Draw both listings, and explain the chosen line on the sentence in that layer and head."""
+    """Draw both listings, and explain the chosen line on the sentence in that layer and head.
+
+    A line of the first chooses its statement, a line of the second the one that it is beside.
+    """
     listed = line_by_line()
     pairs = {listed.line_number(pair): pair for pair in listed.pairs if pair}
     opening = next(line for line, pair in pairs.items() if pair.begins == _OPENING)
     address.choice(parameters.LINE, list(pairs), opening)
     line: int = address.get(parameters.LINE)
-    draw_listings(
-        "line_by_line",
-        ("GPT-2 in eighty lines", "gpt2viz/model/network.py"),
-        (listed.lines, inspect.getsource(network).splitlines()),
-        [listed.line_number(pair) if pair else None for pair in listed.pairs],
-        {line: pair.lines_beside for line, pair in pairs.items()},
-        line,
-        partial(address.put, parameters.LINE),
+
+    def clicked() -> None:
+        if sent := st.session_state["line_by_line"].line:
+            address.put(parameters.LINE, int(sent))
+
+    mount(
+        key="line_by_line",
+        data={
+            "script": "listings",
+            "titles": ("GPT-2 in eighty lines", "gpt2viz/model/network.py"),
+            "listings": (listed.lines, inspect.getsource(network).splitlines()),
+            "parts": [listed.line_number(pair) if pair else None for pair in listed.pairs],
+            "beside": {str(line): pair.lines_beside for line, pair in pairs.items()},
+            "chosen": line,
+        },
+        on_line_change=clicked,
     )
     _explain_line(book.view, line, pairs[line], *book.values["at"])
 
