@@ -18,7 +18,7 @@ SUFFIXES = (".py", ".js", ".css")
 
 #: What each may weigh now, and the aim.
 AT_MOST = {
-    "product lines": (61_265, 44_000),
+    "product lines": (61_264, 44_000),
     "of them app/": (24_692, 17_500),
     "lines of tests and benchmarks": (50_074, 37_000),
     "modules": (299, 300),

@@ -47,7 +47,7 @@ def main() -> None:
 
     \b
         gpt2viz app                                     open the app
-        gpt2viz trace "A crane ate fish" --layer 3      the weights of head 0
+        gpt2viz trace "A crane ate fish"                the weights of head 0.0
         gpt2viz trace "A crane ate fish" --out x.html   the same as a page
         gpt2viz shapes "A crane ate fish"               every tensor of the run
 

@@ -31,7 +31,7 @@ model = click.option(
     default=settings.BUNDLED.name,
     show_default=True,
     metavar="NAME|FOLDER",
-    help="A name that `gpt2viz models` lists, or a checkpoint folder.",
+    help="A name that `gpt2viz models` lists, a checkpoint folder or a GGUF file.",
 )
 position = click.option(
     "--position", type=int, default=-1, show_default=True, help="The token to read at."

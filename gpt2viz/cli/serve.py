@@ -163,8 +163,7 @@ def serve(
     if port == metrics_port:
         raise click.UsageError(f"--port and --metrics-port are both {port}")
     click.echo(
-        f"Starting gpt2viz at {address(host, port, hosts)}, {workers} of its processes; "
-        "Ctrl-C ends it."
+        f"Starting gpt2viz at {address(host, port, hosts)} (workers: {workers}); Ctrl-C ends it."
     )
     from gpt2viz.serving import workers as processes  # torch takes a second
 

@@ -52,7 +52,7 @@ def test_without_arguments_the_help_is_printed_as_it_stands(run: Run) -> None:
     result = run()
     assert result.stdout == run("--help").stdout
     assert (result.exit_code, result.stderr) == (0, "")
-    assert '\n      gpt2viz shapes "A crane ate fish"   ' in result.stdout
+    assert '\n      gpt2viz trace "A crane ate fish"   ' in result.stdout
 
 
 def test_the_recipe_for_a_pickle_can_be_pasted(folder: Path, tmp_path: Path) -> None:
