@@ -61,10 +61,11 @@ class About:
     @property
     def source(self) -> str:
         """Model, mask, edits, version and the beginning of the text, in one line."""
+        checksums = " / ".join(checksum[:12] for checksum in self.sha256.split(" / "))
         parts = [
             f"“{_cut(self.text)}”" if self.text else "",
             f"model {self.model}" if self.model else "",
-            f"sha256 {self.sha256[:12]}" if self.sha256 else "",
+            f"sha256 {checksums}" if checksums else "",
             f"causal mask {self.mask}" if self.text else "",
             f"edits {self.edits}" if self.edits else "",
             f"means over {self.mean_over}" if self.mean_over else "",
@@ -76,8 +77,8 @@ class About:
     @property
     def caption(self) -> tuple[str, str]:
         """Title and source, for lines below a picture; the version isn't broken across lines."""
-        source = self.source.replace("gpt2viz ", "gpt2viz\u00a0").replace(" · ", "\u00a0· ")
-        return self.title, source
+        unbroken = self.source.replace("gpt2viz ", "gpt2viz\u00a0")
+        return self.title, unbroken.replace(" · ", "\u00a0· ")
 
     def as_json(self) -> str:
         """All of it as a JSON object, for a file's metadata."""
@@ -153,6 +154,5 @@ def _plain(text: str, longest: int) -> str:
     latin = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode()
     words = re.sub(r"\.+", ".", re.sub(r"[^A-Za-z0-9.]+", "-", latin)).strip("-.")
     if len(words) > longest:
-        whole = words[: longest + 1].rpartition("-")[0]
-        words = whole or words[:longest]
+        words = words[: longest + 1].rpartition("-")[0] or words[:longest]
     return words.strip("-.")

@@ -111,11 +111,13 @@ def rows(content: bytes) -> list[list[str]]:
 
 def test_csv_says_what_it_is_and_keeps_numbers() -> None:
     table = pd.DataFrame({"token": ["·a", "b"], "value": np.array([-0.1, 1e-9], np.float32)})
-    header, first, second = rows(export.table_bytes(table, "csv", ABOUT))
+    of_two = replace(ABOUT, sha256=f"{'ab' * 32} / {'cd' * 32}")
+    header, first, second = rows(export.table_bytes(table, "csv", of_two))
     assert header == ["token", "value", "about"]
     assert np.float32(first[1]) == np.float32(-0.1)
     assert second == ["b", "1e-09", ""]
-    assert "weights, layer 1, head 0 · “A crane ate fish” · model stories" in first[2]
+    source = "· “A crane ate fish” · model stories · sha256 abababababab / cdcdcdcdcdcd · causal"
+    assert f"weights, layer 1, head 0 {source}" in first[2]
 
 
 @given(st.lists(st.text(st.characters(codec="utf-8"), max_size=6), min_size=1, max_size=4))
@@ -149,11 +151,8 @@ def test_two_axes_of_one_name_keep_both_columns() -> None:
     values = np.array([[1, 0.25, 0.5], [0.25, 1, 0.75], [0.5, 0.75, 1]])
     picture = similarity_map("what", values, [2, 0, 1], [], ["0.0", "0.1", "1.0"])
     result = export.figure_table(picture)
-    assert list(result.columns) == [
-        "picture",
-        *("head, as layer.head (" + s for s in ("row)", "column)")),
-        "value",
-    ]
+    rows_and_columns = ("head, as layer.head (row)", "head, as layer.head (column)")
+    assert list(result.columns) == ["picture", *rows_and_columns, "value"]
     by_pair = {(row, column): value for _, row, column, value in result.itertuples(index=False)}
     assert by_pair["1.0", "0.0"] == 0.5
     assert by_pair["0.1", "1.0"] == 0.75
@@ -175,8 +174,7 @@ def test_a_png_keeps_its_pixels_and_gets_its_size_on_paper() -> None:
     pixels = np.random.default_rng(0).integers(0, 256, (5, 7, 3), np.uint8)
     plain = io.BytesIO()
     Image.fromarray(pixels).save(plain, "PNG")
-    message = label_png(plain.getvalue(), {"Title": "fish ·"}, 300)
-    with Image.open(io.BytesIO(message)) as opened:
+    with Image.open(io.BytesIO(label_png(plain.getvalue(), {"Title": "fish ·"}, 300))) as opened:
         opened.load()
         np.testing.assert_array_equal(np.asarray(opened), pixels)
         assert opened.info["dpi"] == pytest.approx((300, 300), abs=0.1)
