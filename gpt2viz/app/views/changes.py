@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -42,16 +43,14 @@ _TITLES = {
 
 
 # Each job holds two models, so only the last two jobs are cached.
-@st.cache_resource(max_entries=2, show_spinner=False)
-def _comparison(
-    names: tuple[str, str], texts: tuple[str, ...], _load_after: Callable[[], Model]
-) -> Job:
-    """Return the job that compares a model over texts with the one that is loaded here."""
+@st.cache_resource(max_entries=2, show_spinner=False, hash_funcs={partial: repr})
+def _comparison(before: partial[Model], load_after: partial[Model], texts: tuple[str, ...]) -> Job:
+    """Return the job that compares the model ``before`` with another over texts."""
 
     def compare(job: Job, model: Model) -> Changes:
         return compare_models(
             model,
-            _load_after(),
+            load_after(),
             texts,
             n_tokens=min(_TOKENS, model.config.n_positions),
             progress=lambda done, of: job.tell(done / of),
@@ -60,15 +59,15 @@ def _comparison(
     return Job(compare)
 
 
-@st.cache_resource(max_entries=2, show_spinner=False)
-def _restoring(names: tuple[str, str], texts: tuple[str, ...], _changes: Changes) -> Job:
+@st.cache_resource(max_entries=2, show_spinner=False, hash_funcs={Changes: id})
+def _restoring(changes: Changes) -> Job:
     """Return the job that puts back one piece after the other, until the changes are undone."""
-    return Job(lambda job, _model: _changes.restore(_SHARE, job.report))
+    return Job(lambda job, _model: changes.restore(_SHARE, job.report))
 
 
 def draw(
     sources: Sequence[str],
-    models: Mapping[str, Callable[[], Model]],
+    models: Mapping[str, partial[Model]],
     page: Page,
     link: Link,
 ) -> None:
@@ -84,14 +83,14 @@ def draw(
         prose.caption("Put in some texts, one on each line: five or more give intervals.")
         return
     (before, after), names = models.values(), (*models,)
-    job = _comparison((names[0], names[1]), texts, after)
+    job = _comparison(before, after, texts)
     offer = f"Compare over {pluralize(len(texts), 'texts')}"
     with results:
         started = _start(job, before, "Comparing", offer, "changes")
         if started and (changes := job.result) is not None:
             _heads(changes, (names[0], names[1]))
             _passage(changes, sources[0], page, link)
-            _undo(changes, (names[0], names[1]), texts)
+            _undo(changes)
 
 
 def _start(job: Job, load: Callable[[], Model], doing: str, offer: str, key: str) -> bool:
@@ -239,10 +238,10 @@ def _put_back(changes: Changes, source: str, text: TextChange) -> None:
     )
 
 
-def _undo(changes: Changes, names: tuple[str, str], texts: tuple[str, ...]) -> None:
+def _undo(changes: Changes) -> None:
     """Draw the fewest old heads and MLPs that undo the change, and the share after each."""
     prose.markdown("#### What undoes the change?")
-    job = _restoring(names, texts, changes)
+    job = _restoring(changes)
     offer = "Put old heads and MLPs back, one by one"
     if not _start(job, lambda: changes.before, "Putting pieces back", offer, "undo"):
         prose.caption("Each time the one that undoes most of the change in the predictions.")
