@@ -78,10 +78,10 @@ def generate(
 ) -> Iterator[Choice]:
     """Continue a text by up to ``n_new`` tokens, each read with all that stands before it.
 
-    With the causal mask on, only the new token is run each time: see ``gpt2viz.trace``'s ``reuse``.
-    The text and what is added never have more tokens together than the model reads at once
-    (``n_positions``): a text that fills the context gets none. Ends early there, and where the
-    model ends the text with ``<|endoftext|>``. Raises what ``gpt2viz.trace`` and ``draw`` raise.
+    Each is drawn by ``sampling_distribution`` and ``seed``; by default the most probable one. With
+    the causal mask on, only the new token is run: see ``gpt2viz.trace``'s ``reuse``. Text and new
+    tokens together never exceed ``n_positions``: a text that fills the context gets none. Ends
+    there, or where the model ends the text. Raises what ``trace`` and ``sampling_distribution`` do.
     """
     check_settings(temperature, top_k, top_p, seed)
     ids, read = token_ids(model, text), None

@@ -27,8 +27,8 @@ from gpt2viz.model.config import END_OF_TEXT
 def word_starts(token_bytes: Sequence[bytes], apart: bool = False) -> tuple[int, ...]:
     """The positions of the tokens that begin a word, of a trace's ``token_bytes``; the first is 0.
 
-    A word goes up to the next one's start. ``apart``, as a trace has it, says that each token is a
-    word, with the white space between them in none.
+    A word goes up to the next one's start. ``apart``, as a trace's ``tokens_are_words``, says that
+    each token is a word, with the white space between them in none.
     """
     if apart:
         return tuple(range(len(token_bytes)))

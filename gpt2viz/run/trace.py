@@ -90,8 +90,8 @@ class Trace:
     ``forbidden`` (T, T) the keys (columns) that they hid from queries (rows), if any;
     ``mean_over`` names the texts of a ``reference`` that was given for means, if any;
     ``patch_text`` is the text that patches took their pieces from, ``patch_from`` its token ids.
-    ``weights`` are the files that the model was read from, for their checksum. ``apart`` says that
-    the tokens are words, with the white space between them in none; ``spell`` gives the bytes of
+    ``weights`` are the files that the model was read from, for their checksum. Where
+    ``tokens_are_words``, the white space between them is in none; ``spell`` gives the bytes of
     any token of the vocabulary. ``graph`` has the model's stages by key. ``last_logits`` (B,
     n_vocab) are the run's own where a hook changed them, and None where they follow.
 
