@@ -89,7 +89,7 @@ def test_the_first_layer_has_nothing_else_to_read() -> None:
     assert_allclose(shown["weights"], shown["run"], atol=1e-4)
     assert "alone predict this head's scores in this sentence (r = 1.00).**" in page_text(at)
     assert "layer 0 reads nothing else" in page_text(at)
-    assert "attend most to the key 1 token back (1.00)" in page_text(at)
+    assert "attend most to the key 1 token back (1.00) of all distances" in page_text(at)
 
 
 def test_two_tokens_are_too_little_to_compare() -> None:

@@ -49,7 +49,7 @@ def test_it_opens_with_the_heads_that_copy() -> None:
     assert f" to {here.key} {run.labels[here.key]} ({here.weight:.2f})." in text
     copies, back = scores["induction"][first.receiver], scores["previous token"][first.sender]
     assert f"{c}.{d} puts {100 * copies:.0f} % of its weight on what followed" in text
-    assert f"{a}.{b} {100 * back:.0f} % on the previous token. In the weights" in text
+    assert f"{a}.{b} puts {100 * back:.0f} % on the previous token. In the weights" in text
     assert f"(z = {first.kernel_z:.1f})" in text
     assert f"The strongest 20 of {above.above} edges above chance are drawn." in text
     assert f"z > {above.limit:.1f}" in text
