@@ -165,8 +165,8 @@ def _changed_heads(both: Sides, shown: Head) -> None:
     if not (both.b.trace.edits and all(run.explicit for run in both.traces)):
         return
     prose.markdown(
-        ":small[**Which heads changed most?** (largest change in any weight)]",
-        help=prose.tip("Click a head to see its weights above."),
+        ":small[**Which heads changed most?**]",
+        help=prose.tip("The largest change of any weight of each head. Click one to see it above."),
     )
     with st.container(key="where"):
         measures.draw_head_map(
