@@ -242,28 +242,25 @@ def layer_panels(
     Panels are named after their layer. Norms are always between tokens: lengths don't add up.
     """
     trace, words = run_cache.run(key), whole_words and chosen != "norms"
-    panels: list[Panel] = []
     scale: Scale = "amount" if chosen == "norms" else "unit"
-    for layer in range(trace.config.n_layer):
-        title = f"Layer {layer}"
-        if isinstance(which, int):
-            panel = one_head(measure(trace, layer, chosen, words), which, title, str(layer))
-        else:
-            panel = replace(layer_panel(trace, layer, which, title, words), name=str(layer))
-        panels.append(pool_panel(panel, GRID_OF_MANY))
-    return panels, scale
+    panels = [
+        replace(layer_panel(trace, n, which, f"Layer {n}", words, chosen), name=str(n))
+        for n in range(trace.config.n_layer)
+    ]
+    return [pool_panel(panel, GRID_OF_MANY) for panel in panels], scale
 
 
-def layer_panel(trace: Trace, layer: int, which: int | str, title: str, whole_words: bool) -> Panel:
-    """Return one matrix for a layer: a head's weights, the "mean" of all heads or the "rollout"."""
-    result, head = weights_measure(trace, trace.labels, layer), 0
+def layer_panel(
+    trace: Trace, layer: int, which: int | str, title: str, whole_words: bool, shown: str
+) -> Panel:
+    """Return one matrix for a layer: a head under the measure ``shown``, the "mean" of all heads'
+    weights or the "rollout"."""
     if isinstance(which, int):
-        head = which
-    else:
-        result = mean_of_heads(result)
+        return one_head(measure(trace, layer, shown, whole_words), which, title, str(which))
+    result = mean_of_heads(weights_measure(trace, trace.labels, layer))
     if which == "rollout":
         mixed = rollout(trace, layer)[None]
         result = replace(result, values=mixed, quantity="share of the token's start")
     if whole_words:
         result = word_measure(result, trace)
-    return one_head(result, head, title, str(which))
+    return one_head(result, 0, title, which)

@@ -419,6 +419,7 @@ def _layer_pictures(view: View, part: Window, chosen: _Layers) -> None:
             chosen.head,
             f"Layer {layer} · {chosen.what}{chosen.between}",
             chosen.whole_words,
+            "weights",
         )
         for layer in chosen.layers
     ]
