@@ -80,11 +80,6 @@ class ByteLRUCache(Generic[Value]):
         """Return whether ``key`` is cached; this doesn't count as a use."""
         return key in self._values
 
-    def find(self, matches: Callable[[Any], bool]) -> Value | None:
-        """Return the most recently used value whose key ``matches``, or None."""
-        with self._lock:
-            return next((v for key, v in reversed(self._values.items()) if matches(key)), None)
-
     def best(self, worth: Callable[[Any], float]) -> Value | None:
         """Return the value whose key is worth most, or None if no key is worth more than 0.
 
@@ -379,7 +374,7 @@ def choice(key: RunKey, token: int) -> Choice:
     It is read from any cached run that begins with these tokens, so that a text generated token by
     token takes one run and not one for each token.
     """
-    cached = _runs().find(key.is_prefix_of)
+    cached = _runs().best(key.is_prefix_of)
     return appraise(run(key) if cached is None else cached, token, len(key.token_ids) - 1)
 
 
