@@ -5,7 +5,7 @@ If the page's scripts can draw the result of a choice, the browser makes it, oth
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,8 +17,7 @@ from gpt2viz.app.components import mount
 from gpt2viz.app.describe import strongest_query
 from gpt2viz.app.view import View
 from gpt2viz.arrays import largest
-from gpt2viz.labels import bidi_isolate, pluralize, sentence
-from gpt2viz.pictures.canvas import Shown
+from gpt2viz.labels import bidi_isolate
 
 #: Arcs of a word: ``strongest`` in scripts/words.js draws at most as many, none of small weights.
 _MOST = 6
@@ -103,23 +102,3 @@ def draw_words(
 def _pick() -> None:
     position = int(st.session_state["token_chips"].query)
     address.put(parameters.QUERY, position if position >= 0 else None)
-
-
-def draw_part(shown: Shown, *, here: bool, back: Callable[[], None]) -> None:
-    """Note which part of the text the pictures show, with a button for the whole; else nothing.
-
-    Draw it once on a page with such pictures. If ``here``, the browser draws parts itself and goes
-    back to the whole itself too; otherwise ``back`` is called before the page reruns.
-    """
-    mount(
-        key="part_note",
-        data={
-            "script": "choices.part",
-            "part": shown.part or None,
-            "end": shown.n_tokens,
-            "here": here,
-            "lead": "Only a part is shown",
-            "rest": sentence("frame.part", tokens=pluralize(shown.n_tokens, "tokens")),
-        },
-        on_whole_change=back,
-    )

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from gpt2viz.app import address, parameters, prose
-from gpt2viz.app.components import tokens
+from gpt2viz.app.components import mount
 from gpt2viz.app.view import View, Window, whole_text
-from gpt2viz.labels import sentence
-from gpt2viz.pictures.canvas import Shown
+from gpt2viz.labels import pluralize, sentence
 from gpt2viz.pictures.pooling import GRID
 
 
@@ -27,11 +26,25 @@ def whole_or_part(view: View) -> Window:
 
 
 def note(view: View, part: Window) -> None:
-    """Draw a note on the part that is shown, with a button for the whole text."""
+    """Draw a note on the part that is shown, with a button for the whole text.
+
+    Where the browser draws parts itself, it goes back to the whole itself too.
+    """
     T = view.n_tokens
     if part.whole and T > GRID:
         prose.caption(sentence("frame.pooled", tokens=T))
-    tokens.draw_part(Shown(part.ends, T), here=part.shown is not None, back=show_whole)
+    mount(
+        key="part_note",
+        data={
+            "script": "choices.part",
+            "part": part.ends or None,
+            "end": T,
+            "here": part.shown is not None,
+            "lead": "Only a part is shown",
+            "rest": sentence("frame.part", tokens=pluralize(T, "tokens")),
+        },
+        on_whole_change=show_whole,
+    )
 
 
 def show_whole() -> None:
