@@ -101,42 +101,38 @@ ROPE_QUERY = (1.0, 0.0, 0.5, 0.5)
 ROPE_KEY = (0.8, 0.6, 0.5, -0.5)
 
 
-def rotary_angles(positions: Sequence[int], hs: int, base: float = ROPE_BASE) -> Tensor:
+def rotary_angles(positions: Sequence[int], hs: int) -> Tensor:
     """The angle by which each pair is rotated at each position, in radians: (T, hs / 2).
 
-    One step rotates pair i by base^(−2i / hs): the first pair fastest. In float64, since after many
-    rotations float32 has too few digits left. Raises ``ShapeError`` where hs is odd.
+    One step rotates pair i by 10,000^(−2i / hs): the first pair fastest. In float64, since after
+    many rotations float32 has too few digits left. Raises ``ShapeError`` where hs is odd.
     """
     if hs % 2:
         raise ShapeError(f"{hs} numbers don't make pairs. Choose an even head size.")
-    speeds = base ** (-torch.arange(0, hs, 2, dtype=torch.float64) / hs)  # (hs / 2,)
+    speeds = ROPE_BASE ** (-torch.arange(0, hs, 2, dtype=torch.float64) / hs)  # (hs / 2,)
     return torch.tensor(positions, dtype=torch.float64)[:, None] * speeds
 
 
-def rotate(x: ArrayLike, positions: Sequence[int], base: float = ROPE_BASE) -> Tensor:
+def rotate(x: ArrayLike, positions: Sequence[int]) -> Tensor:
     """Each pair of neighbours in a row of x (T, hs) rotated by its angle: (T, hs), float64."""
     x = rows(x).double()
-    turn = rotary_angles(positions, x.shape[1], base)
+    turn = rotary_angles(positions, x.shape[1])
     cos, sin = turn.cos(), turn.sin()
     first, second = x[:, 0::2], x[:, 1::2]  # (T, hs / 2) each
     turned = torch.stack([first * cos - second * sin, first * sin + second * cos], dim=-1)
     return turned.flatten(1)  # pairs side by side again
 
 
-def rotary_score(
-    q: ArrayLike, k: ArrayLike, at: int, key_at: int, base: float = ROPE_BASE
-) -> float:
+def rotary_score(q: ArrayLike, k: ArrayLike, at: int, key_at: int) -> float:
     """The dot product of q (hs,), rotated for position ``at``, and k (hs,), for ``key_at``."""
-    turned = rotate(torch.stack([rows(q), rows(k)]), [at, key_at], base)
+    turned = rotate(torch.stack([rows(q), rows(k)]), [at, key_at])
     return float(turned[0] @ turned[1])
 
 
-def score_by_distance(
-    q: ArrayLike, k: ArrayLike, furthest: int, base: float = ROPE_BASE
-) -> list[float]:
+def score_by_distance(q: ArrayLike, k: ArrayLike, furthest: int) -> list[float]:
     """The score of q (hs,) and k (hs,) where the key is 0, 1, … ``furthest`` tokens back."""
-    query = rotate(rows(q)[None], [furthest], base)[0]
-    keys = rotate(rows(k).repeat(furthest + 1, 1), range(furthest, -1, -1), base)
+    query = rotate(rows(q)[None], [furthest])[0]
+    keys = rotate(rows(k).repeat(furthest + 1, 1), range(furthest, -1, -1))
     return (keys @ query).tolist()
 
 
