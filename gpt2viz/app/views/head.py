@@ -106,14 +106,7 @@ def _draw_run(
             arithmetic = cell_arithmetic(view.trace, *chosen)
             _sum(view, arithmetic, chosen.query, chosen.key, strongest)
             with st.container(horizontal=True, vertical_alignment="center"):
-                st.button(
-                    "Why does it look there?",
-                    key="ask_why",
-                    icon=":material/arrow_forward:",
-                    type="tertiary",
-                    on_click=address.put,
-                    args=(parameters.SEE, "why"),
-                )
+                why.offer()
                 output.tables_on_demand(
                     "Numbers as tables",
                     {

@@ -21,7 +21,7 @@ from gpt2viz.app.clicks import choose_query, open_head
 from gpt2viz.app.jobs import Job
 from gpt2viz.app.literal import literal
 from gpt2viz.app.view import View, Window
-from gpt2viz.app.views import find, predict
+from gpt2viz.app.views import find, predict, why
 from gpt2viz.labels import numeral, pluralize, sentence
 from gpt2viz.pictures.circuits import (
     edge_table,
@@ -97,13 +97,7 @@ def _compare(view: View, part: Window, layer: int, head: int, predicted: Predict
         drag=part.drag(panels[0]),
     )
     if layer > 0:
-        st.button(
-            "Why does it look there?",
-            icon=":material/arrow_forward:",
-            type="tertiary",
-            on_click=address.put,
-            args=(parameters.SEE, "why"),
-        )
+        why.offer()
 
 
 def _draw_rank(view: View, reading: Job, layer: int, head: int) -> None:

@@ -43,6 +43,18 @@ _DIGITS = {"adds": "%.2f", "share (%)": "%.0f", "weight without it": "%.2f"}
 _SIDES: tuple[Side, Side] = ("query", "key")
 
 
+def offer() -> None:
+    """Draw the button that leads here from the head's other modes."""
+    st.button(
+        "Why does it look there?",
+        key="ask_why",
+        icon=":material/arrow_forward:",
+        type="tertiary",
+        on_click=address.put,
+        args=(parameters.SEE, "why"),
+    )
+
+
 def draw(view: View, chosen: Step) -> None:
     """Explain the chosen cell, or a cell further down that was opened from it."""
     expected = "heads of earlier layers, each at the query or key of the one before"
