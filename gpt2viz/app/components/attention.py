@@ -1,32 +1,26 @@
-"""The map of all heads, with the strongest links listed below it, and one head of a layer large.
+"""The map of all heads, with the strongest links listed below it, and every head's weights.
 
-The browser draws what is pointed at or chosen without the server: the map has all heads and their
-strongest links, and the large picture has its head's numbers, as a matrix and as lines, and every
-head's if they were sent. A choice in the browser goes into the address, which the server reads
-before its next response.
+The browser draws what is pointed at or chosen without the server. A choice in the browser goes into
+the address, which the server reads before its next response.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Sequence
 from typing import Any
 from zlib import crc32
 
 import streamlit as st
 
 from gpt2viz.analysis.top_attention import Link, TopAttention
-from gpt2viz.app import address, describe, output, parameters
-from gpt2viz.app.clicks import Drag, open_head
-from gpt2viz.app.components import lines, mount, tiles
-from gpt2viz.app.view import View
+from gpt2viz.app import output
+from gpt2viz.app.clicks import open_head
+from gpt2viz.app.components import mount
 from gpt2viz.arrays import Array
 from gpt2viz.pictures.canvas import message, quantize, quantized_colors
 from gpt2viz.pictures.every_head import Arrow, Thumbnails
 from gpt2viz.pictures.lines import MOST_SOURCES
-from gpt2viz.pictures.lines import lines as made_of
 from gpt2viz.pictures.panel import Axis
-from gpt2viz.pictures.picture import Heatmaps
 
 #: Most numbers that are sent of every head, a quarter of a megabyte.
 _MOST_NUMBERS = 65_536
@@ -145,90 +139,9 @@ def send_weights(weights: Array) -> str:
     return name
 
 
-@dataclass(frozen=True)
-class Heads:
-    """The heads of a layer that are drawn: ``head`` and, as lines, some ``more`` over it.
-
-    ``numbers`` is the browser's name for the weights of every head, "" if they weren't sent;
-    ``names`` are their tokens' names, from which the browser describes a head. ``descriptions``
-    are by head, "layer.head", and ``reason`` says why this head opened. ``between`` is added to
-    titles.
-    """
-
-    layer: int
-    head: int
-    more: Sequence[int]
-    n_head: int
-    numbers: str
-    names: Sequence[str]
-    descriptions: Mapping[str, str]
-    reason: str
-    between: str
-
-
 def line_heads(head: int, more: Sequence[int]) -> list[int]:
     """Return the heads drawn as lines: ``head`` and the first of ``more`` that aren't ``head``.
 
     A head of ``more`` that becomes ``head`` comes back once ``head`` is another.
     """
     return [head, *[n for n in more if n != head][: MOST_SOURCES - 1]]
-
-
-def draw_head(
-    view: View,
-    picture: Heatmaps,
-    heads: Heads,
-    *,
-    as_lines: bool,
-    drag: Drag,
-    key: str,
-) -> None:
-    """Draw the first panel of a ``picture`` as a matrix, or all of them ``as_lines``.
-
-    ``picture.what`` names the quantity. ``drag`` is called with a dragged part that the browser
-    can't draw itself.
-    """
-
-    def clicked() -> None:  # a row
-        address.put(parameters.QUERY, int(st.session_state[key].query))
-
-    def added() -> None:  # heads whose numbers the browser lacks
-        address.put(parameters.MORE, [int(n) for n in st.session_state[key].more])
-
-    panel = picture.panels[0]
-    name = panel.label(f"{picture.what}, layer {heads.layer}, head {heads.head}")
-    matrix = replace(picture, what=name, panels=[panel], n_columns=1)
-    if as_lines:
-        listed = line_heads(heads.head, heads.more)
-        name = ", ".join(map(str, listed))
-        name = panel.label(f"{picture.what} of layer {heads.layer}, head {name}")
-        named = [f"Head {n}" for n in listed]
-        made = made_of(f"{name}, as lines", picture.panels, named, picture.scale == "unit")
-        alt_text = output.remember(made, listed=True)
-        alt = {"alt": f"{alt_text} All its numbers are in the menu, under Numbers."}
-    else:
-        alt_text, alt = output.remember(matrix), {}
-    tiles.draw(
-        replace(matrix, panels=picture.panels, n_columns=len(picture.panels)),
-        alt_text,
-        view.colors,
-        key=key,
-        drag=drag,
-        of_page=output.page_outputs().runs.get(output.OF_PAGE),
-        script="head_picture",
-        on_query_change=clicked,
-        on_more_change=added,
-        further=alt
-        | {"chooses": True, "head": asdict(heads) | _line_settings(view, picture, as_lines)},
-    )
-
-
-def _line_settings(view: View, picture: Heatmaps, as_lines: bool) -> dict[str, Any]:
-    """Return the browser's settings and sentences for lines."""
-    return {
-        "what": picture.what,
-        "query": view.query,
-        "sentences": describe.IN_BROWSER,
-        "picture": "lines" if as_lines else "matrix",
-        "lines": lines.settings(view, unit=picture.scale == "unit"),
-    }

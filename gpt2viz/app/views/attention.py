@@ -16,8 +16,7 @@ from gpt2viz.analysis.nonfinite import first_not_finite
 from gpt2viz.app import address, describe, output, pages, parameters, prose, run_cache
 from gpt2viz.app.clicks import choose_head, open_head
 from gpt2viz.app.components import attention as components
-from gpt2viz.app.components import lines, tokens
-from gpt2viz.app.components.attention import Heads
+from gpt2viz.app.components import lines, mount, tiles, tokens
 from gpt2viz.app.describe import describe_head
 from gpt2viz.app.frame import controls, examples, page_fragment
 from gpt2viz.app.frame.sentence import A_CHIP, LIGHT_UP, choose_part
@@ -31,6 +30,7 @@ from gpt2viz.labels import bidi_isolate, pluralize, sentence
 from gpt2viz.pictures import tables
 from gpt2viz.pictures.every_head import Thumbnails
 from gpt2viz.pictures.from_trace import Measure, one_head
+from gpt2viz.pictures.lines import lines as made_of
 from gpt2viz.pictures.panel import Panel
 from gpt2viz.pictures.picture import NUMBERS_FIT_LARGE, Heatmaps
 from gpt2viz.pictures.pooling import THUMBNAIL, thumbnails
@@ -38,6 +38,8 @@ from gpt2viz.run.key import RunKey
 
 #: How many next tokens are named.
 _TOP = 5
+#: Arcs of a word: ``strongest`` in scripts/words.js draws at most as many, none of small weights.
+_ARCS = 6
 
 #: A first column is strong if it has more than this share of the later rows' weight.
 _STRONG = 0.5
@@ -191,34 +193,77 @@ def _draw_large(
 ) -> None:
     """Draw the chosen head as a matrix, or with further heads as lines, and describe it in words.
 
-    ``here`` is the browser's name for every head's weights; if it isn't "", all are described.
+    ``here`` is the browser's name for every head's weights; if it isn't "", all are described, and
+    the browser draws the others itself.
     """
+    key, at, unit = "one_head", f"layer {chosen.layer}, head {chosen.head}", numbers.scale == "unit"
+
+    def clicked() -> None:  # a row
+        address.put(parameters.QUERY, int(st.session_state[key].query))
+
+    def added() -> None:  # heads whose numbers the browser lacks
+        address.put(parameters.MORE, [int(n) for n in st.session_state[key].more])
+
     picture = Heatmaps(
-        chosen.what,
+        panels[0].label(f"{chosen.what}, {at}"),
         panels,
         numbers.scale,
+        n_columns=len(panels),
         row=view.query,
         numbers=NUMBERS_FIT_LARGE,
         height=340,
         bar=numbers.quantity,
     )
+    further: dict[str, Any] = {"chooses": True, "head": _for_browser(view, chosen, here, unit)}
+    if chosen.as_lines:
+        alt = further["alt"] = _as_lines(panels, chosen, unit)
+    else:
+        alt = output.remember(picture)
+    tiles.draw(
+        picture,
+        alt,
+        view.colors,
+        key=key,
+        drag=part.drag(panels[0]),
+        of_page=output.page_outputs().runs.get(output.OF_PAGE),
+        script="head_picture",
+        on_query_change=clicked,
+        on_more_change=added,
+        further=further,
+    )
+
+
+def _as_lines(panels: Sequence[Panel], chosen: _Chosen, unit: bool) -> str:
+    """Remember the shown heads as lines, which the browser draws; return their alt text."""
+    listed = components.line_heads(chosen.head, chosen.more)
+    named = ", ".join(map(str, listed))
+    what = panels[0].label(f"{chosen.what} of layer {chosen.layer}, head {named}")
+    drawn = made_of(f"{what}, as lines", panels, [f"Head {n}" for n in listed], unit)
+    alt = output.remember(drawn, listed=True)
+    return f"{alt} All its numbers are in the menu, under Numbers."
+
+
+def _for_browser(view: View, chosen: _Chosen, here: str, unit: bool) -> dict[str, Any]:
+    """Return what the browser draws and describes heads of: names of tokens only if it can."""
     config = view.model.config
     every = product(range(config.n_layer), range(config.n_head))
     described = every if here else [(chosen.layer, chosen.head)]
-    heads = Heads(
-        chosen.layer,
-        chosen.head,
-        chosen.more,
-        config.n_head,
-        here,
-        _names(view, chosen) if here else [],
-        _descriptions(view, chosen, list(described)),
-        _reason(view, chosen),
-        chosen.between,
-    )
-    components.draw_head(
-        view, picture, heads, as_lines=chosen.as_lines, drag=part.drag(panels[0]), key="one_head"
-    )
+    return {
+        "layer": chosen.layer,
+        "head": chosen.head,
+        "more": chosen.more,
+        "n_head": config.n_head,
+        "numbers": here,
+        "names": _names(view, chosen) if here else [],
+        "descriptions": _descriptions(view, chosen, list(described)),
+        "reason": _reason(view, chosen),
+        "between": chosen.between,
+        "what": chosen.what,
+        "query": view.query,
+        "sentences": describe.IN_BROWSER,
+        "picture": "lines" if chosen.as_lines else "matrix",
+        "lines": lines.settings(view, unit=unit),
+    }
 
 
 def _descriptions(view: View, chosen: _Chosen, heads: Sequence[tuple[int, int]]) -> dict[str, str]:
@@ -264,15 +309,39 @@ def _key_with_mask(view: View) -> RunKey:
 
 
 def _words(view: View, before: View, at: tuple[int, int], numbers: str) -> None:
-    """Draw the sentence as words, with the next tokens; a click on a token's source opens a head.
+    """Draw the sentence as large words, with arcs to what each attends to in the head ``at``.
 
-    ``before`` is the view with every head on; ``numbers`` is the browser's name for the weights of
-    every head.
+    At the line's end are the next tokens, and where each comes from; a click on such a source opens
+    a head there. ``before`` is the view with every head on, whose next token is crossed out;
+    ``numbers`` is the browser's name for the weights of every head, "" if they weren't sent.
     """
+    (layer, head), trace = at, view.trace
+    shown = choose_part(trace, view.query)
     name = pluralize(view.n_tokens, "tokens")
-    shown = choose_part(view.trace, view.query)
-    coming, was = _next_tokens(view), _next_tokens(before) if view is not before else []
-    tokens.draw_words(view, name, shown, at, numbers=numbers, coming=coming, before=was[:1])
+    weights = np.nan_to_num(trace.stage("weights", layer)[0, head])
+    rows = weights[:0] if numbers else weights[shown.start : shown.stop]
+    clicked = mount(
+        {
+            "script": "words",
+            **tokens.chips(name, trace.labels, trace.token_ids, shown, view.query),
+            "n_tokens": view.n_tokens,
+            "layer": layer,
+            "head": head,
+            "n_head": trace.config.n_head,
+            "numbers": numbers,
+            "arcs": [[(n, float(row[n])) for n in largest(row, _ARCS).tolist()] for row in rows],
+            "strongest": describe.strongest_query(weights),
+            "next": _next_tokens(view),
+            "before": _next_tokens(before)[:1] if view is not before else [],
+        },
+        key="token_chips",
+        on_query_change=tokens.pick,
+        on_open_change=lambda: None,
+    )
+    if clicked.open:
+        layer, head, key = map(int, str(clicked.open).split("."))
+        address.put_all({parameters.QUERY: view.n_tokens - 1, parameters.KEY: key})
+        open_head(layer, head)
 
 
 def _next_tokens(view: View) -> list[dict[str, Any]]:
