@@ -302,7 +302,6 @@ function build(view, data) {
   view.status.setAttribute("role", "status")
   view.handles = points(data).map((_, n) => {
     const handle = make("button", view[planeOf(view, n)], "", n ? "handle" : "handle query")
-    handle.type = "button"
     handle.onkeydown = (event) => walk(view, event, n)
     drag(view, handle, n)
     return handle

@@ -90,7 +90,7 @@ function fill(view, { first, labels, ids }) {
     const chip = make("button", view), value = String(first + n)
     const token = make("span", chip, `${label} `, "token")
     make("span", token, `position ${value}, id ${ids[n]}`, "details")
-    Object.assign(chip, { type: "button", value, onclick: () => chooseToken(view, value) })
+    Object.assign(chip, { value, onclick: () => chooseToken(view, value) })
     chip.setAttribute("role", "radio")
   })
   view.classList.toggle("few", labels.length <= ONE_LINE)
@@ -161,7 +161,7 @@ function drawSwitch({ data, parentElement, setTriggerValue }) {
   if (!known) {
     for (const [name, label] of Object.entries(data.names)) {
       const button = make("button", view, label), onclick = () => choosePicture(view, name)
-      Object.assign(button, { type: "button", value: name, onclick })
+      Object.assign(button, { value: name, onclick })
       button.setAttribute("role", "radio")
     }
     view.onkeydown = (event) => walkSwitch(view, event)

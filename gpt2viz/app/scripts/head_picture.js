@@ -163,7 +163,7 @@ function offerMore(view, { head, more: all, beside, picture }) {
   for (let n = 0; n < p.head.n_head; n++) {
     if (n === head) continue
     const button = make("button", row, `${n}`), on = beside.includes(n)
-    Object.assign(button, { type: "button", value: n, disabled: !on && beside.length === MOST })
+    Object.assign(button, { value: n, disabled: !on && beside.length === MOST })
     button.setAttribute("aria-pressed", on)
     button.onclick = () => chooseMore(view, on ? all.filter((other) => other !== n) : [...all, n])
     if (focused === `${n}`) button.focus()

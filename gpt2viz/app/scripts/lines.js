@@ -184,7 +184,6 @@ function between(data) {
 function button(view, side, n) {
   const { data } = view, [all, role] = SIDES[side], [position, label] = data[all][n]
   const part = make("button", null, label, side), high = pitch(data)
-  part.type = "button"
   part.tabIndex = n === Math.max(0, data.chosen) ? 0 : -1
   part.setAttribute("aria-label", `${role} ${position} ${label}`)
   part.style.cssText = `top:${n * high}px;height:${high}px;` +

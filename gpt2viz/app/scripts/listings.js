@@ -36,7 +36,6 @@ function list(root, title, lines, to, go) {
     const item = make("li", body), target = to(n + 1)
     if (target === undefined) { write(item, text, n + 1); return }
     const button = make("button", item)
-    button.type = "button"
     button.tabIndex = -1
     button.line = n + 1
     button.onclick = () => go(button.line)

@@ -2,6 +2,7 @@
 
 export function make(tag, into = null, text = "", name = "") {
   const made = document.createElement(tag)
+  if (tag === "button") made.type = "button" // none submits a form
   if (text) made.textContent = text
   if (name) made.className = name
   into?.append(made)

@@ -93,12 +93,7 @@ function walk(view, by) {
   go(view, step(view.at, by, view.data.frames.length))
 }
 
-function button(bar, text, onclick) {
-  const made = make("button", bar, text)
-  made.type = "button"
-  made.onclick = onclick
-  return made
-}
+const button = (bar, text, onclick) => Object.assign(make("button", bar, text), { onclick })
 
 function build(root) {
   const view = { root, parts: new Map(), interval: 0 }, bar = make("div", root, "", "bar")

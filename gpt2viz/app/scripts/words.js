@@ -169,8 +169,7 @@ function through(view, { key, value, heads }) {
   return ["through ", ...buttons, `all other heads ${signed(others)}`]
 }
 
-const button = (text, onclick) =>
-  Object.assign(make("button", null, text), { type: "button", onclick })
+const button = (text, onclick) => Object.assign(make("button", null, text), { onclick })
 
 const signed = (value) => `${value < 0 ? "−" : "+"}${Math.abs(value).toFixed(1)}`
 
