@@ -18,11 +18,12 @@ from gpt2viz.app.components import mount, tiles
 from gpt2viz.app.source_code import Made
 from gpt2viz.app.view import View, Window
 from gpt2viz.labels import sentence
-from gpt2viz.pictures.lines import HINT, LEFT_OUT, MOST_SOURCES, MOST_TOKENS, Lines
+from gpt2viz.pictures.lines import HINT, LEFT_OUT, MOST_SOURCES, MOST_TOKENS
 from gpt2viz.pictures.lines import lines as made_of
 from gpt2viz.pictures.picture import Heatmaps
 
-_NUMBERS = "All its numbers are in the menu, under Numbers."
+#: Where screen readers find what a picture of lines shows.
+NUMBERS = "All its numbers are in the menu, under Numbers."
 
 
 def switch(*parts: Window, named: bool = False) -> bool:
@@ -97,35 +98,6 @@ def settings(view: View, *, unit: bool) -> dict[str, Any]:
     }
 
 
-def draw_parts(
-    view: View, picture: Lines, *, hint: str, key: str, choose: Callable[[str, int], None]
-) -> None:
-    """Draw lines of shares (%) between the parts of two sides, the first part highlighted.
-
-    ``choose`` is called with the side, "query" or "key", and the row of a clicked part.
-    """
-    (panel,) = picture.panels
-
-    def clicked(side: str) -> Callable[[], None]:
-        return lambda: choose(side, int(st.session_state[key][side]))
-
-    data = settings(view, unit=False) | {
-        "script": "lines",
-        "alt": f"{output.remember(picture, listed=True)} {_NUMBERS}",
-        "shows": picture.what,
-        "hint": hint,
-        "ends": picture.ends,
-        "quantity": picture.quantity,
-        "decimals": 0,
-        "unit": " %",
-        "queries": [("", name) for name in panel.rows.labels],
-        "keys": [("", name) for name in panel.columns.labels],
-        "chosen": 0,
-        "matrices": [{"name": picture.quantity, "values": panel.values.ravel().tolist()}],
-    }
-    mount(data, key=key, on_query_change=clicked("query"), on_key_change=clicked("key"))
-
-
 @dataclass(frozen=True)
 class Lined:
     """One picture of lines: its title ``what``, and the ``names`` of its matrices.
@@ -167,7 +139,7 @@ def draw(
         "here": here,
         "lines": settings(view, unit=picture.scale == "unit"),
         "lined": [
-            {"what": plot.what, "names": plot.names, "lit": plot.lit, "alt": f"{alt} {_NUMBERS}"}
+            {"what": plot.what, "names": plot.names, "lit": plot.lit, "alt": f"{alt} {NUMBERS}"}
             for plot, alt in zip(lined, alts, strict=True)
         ],
     }

@@ -240,7 +240,7 @@ def _as_lines(panels: Sequence[Panel], chosen: _Chosen, unit: bool) -> str:
     what = panels[0].label(f"{chosen.what} of layer {chosen.layer}, head {named}")
     drawn = made_of(f"{what}, as lines", panels, [f"Head {n}" for n in listed], unit)
     alt = output.remember(drawn, listed=True)
-    return f"{alt} All its numbers are in the menu, under Numbers."
+    return f"{alt} {lines.NUMBERS}"
 
 
 def _for_browser(view: View, chosen: _Chosen, here: str, unit: bool) -> dict[str, Any]:

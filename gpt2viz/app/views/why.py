@@ -16,7 +16,7 @@ from gpt2viz.analysis.explanation import Part, Side
 from gpt2viz.analysis.reasons import strongest_path
 from gpt2viz.app import address, output, pages, parameters, prose, run_cache
 from gpt2viz.app.clicks import Cell, choose_cell
-from gpt2viz.app.components import attention, lines
+from gpt2viz.app.components import attention, lines, mount
 from gpt2viz.app.literal import literal
 from gpt2viz.app.parameters import Parameter
 from gpt2viz.app.view import View
@@ -105,10 +105,32 @@ def draw(view: View, chosen: Step) -> None:
 
 
 def _strands(view: View, case: Reason, path: tuple[Step, ...]) -> None:
-    """Draw the pairs of parts as lines; a click on a head opens the cell that it attended to."""
-    drawn, hint = strands(case), "Click a head to see why it looked where it did."
-    choose = _open_strand(drawn.panels[0], case, path)
-    lines.draw_parts(view, drawn, hint=hint, key="why_strands", choose=choose)
+    """Draw the pairs of parts as lines, shares (%) of the score, the first part highlighted.
+
+    A click on a head opens the cell that it attended to.
+    """
+    drawn, key = strands(case), "why_strands"
+    (panel,) = drawn.panels
+    choose = _open_strand(panel, case, path)
+
+    def clicked(side: str) -> Callable[[], None]:
+        return lambda: choose(side, int(st.session_state[key][side]))
+
+    data = lines.settings(view, unit=False) | {
+        "script": "lines",
+        "alt": f"{output.remember(drawn, listed=True)} {lines.NUMBERS}",
+        "shows": drawn.what,
+        "hint": "Click a head to see why it looked where it did.",
+        "ends": drawn.ends,
+        "quantity": drawn.quantity,
+        "decimals": 0,
+        "unit": " %",
+        "queries": [("", name) for name in panel.rows.labels],
+        "keys": [("", name) for name in panel.columns.labels],
+        "chosen": 0,
+        "matrices": [{"name": drawn.quantity, "values": panel.values.ravel().tolist()}],
+    }
+    mount(data, key=key, on_query_change=clicked("query"), on_key_change=clicked("key"))
     output.code(explain_row, reason, of=[drawn.what])
 
 
