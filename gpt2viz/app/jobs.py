@@ -225,15 +225,6 @@ def sweep_of(model_name: str, search: partial[Any]) -> Job:
     return Job(lambda job, model: search(model, progress=job.report))
 
 
-def begin_sweeps(sweeps: Sequence[Job], model: Model, wait: float) -> None:
-    """Start sweeps, and wait up to ``wait`` seconds for their end, enough for most small ones."""
-    until = time.monotonic() + wait
-    for sweep in sweeps:
-        sweep.go_on(model)
-    for sweep in sweeps:
-        sweep.wait(until)
-
-
 @st.cache_data(max_entries=64, hash_funcs=_BY_REPR, show_spinner="Estimating …")
 def estimate(model_name: str, search: partial[PatchSweep]) -> PatchSweep:
     """Return the result of a search that computes everything at once, to first order."""

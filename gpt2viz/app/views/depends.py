@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -569,7 +570,11 @@ def _sweep(
     started = [jobs.sweep_of(runs.clean.model.name, search) for search in searches]
     pressed = f"_{key}_{hash(repr(searches[0]))}"
     if cost <= AT_ONCE or st.session_state.get(pressed) or any(job.share for job in started):
-        jobs.begin_sweeps(started, runs.clean.model, WAIT)
+        end = time.monotonic() + WAIT  # enough for most small ones
+        for job in started:
+            job.go_on(runs.clean.model)
+        for job in started:
+            job.wait(end)
         jobs.bar(started, doing, offer, key)
         return started
     with st.container(horizontal=True, vertical_alignment="center"):
