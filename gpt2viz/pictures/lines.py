@@ -98,16 +98,13 @@ class Lines(Picture):
             else axis.labels
             for axis in (self.rows, self.columns)
         ]
-        return pd.DataFrame(
-            {
-                "picture": source.name,
-                self.rows.title: ends[0][query],
-                self.columns.title: ends[1][key],
-                "value": weight,
-            }
+        drawn = (
+            (source.name, ends[0][query], ends[1][key], weight)
             for source in self.sources
             for query, key, weight in zip(source.queries, source.keys, source.weights, strict=True)
         )
+        columns = ["picture", self.rows.title, self.columns.title, "value"]
+        return pd.DataFrame(drawn, columns=columns)
 
 
 def lines(what: str, panels: Sequence[Panel], names: Sequence[str], unit: bool = True) -> Lines:

@@ -281,18 +281,18 @@ def test_a_line_goes_from_its_row_to_its_column() -> None:
     values = np.array([[1, 0, 0], [0.995, 0.005, 0], [0.25, 0.5, 0.25]])
     result = lines("what", [unnamed(values)], ["Head 0"])
     (only,) = result.sources
-    ends = list(zip(only.queries.tolist(), only.keys.tolist(), strict=True))
-    assert ends == [(0, 0), (1, 0), (2, 0), (2, 1), (2, 2)]
+    assert [*zip(only.queries, only.keys, strict=True)] == [(0, 0), (1, 0), (2, 0), (2, 1), (2, 2)]
     assert_allclose(only.weights, [1, 0.995, 0.25, 0.5, 0.25], rtol=1e-6)
     assert (result.threshold, result.at_rest, result.peak) == (0.01, 0.01, 1)
     assert_allclose(result.lost, 0.005 / 3, rtol=1e-5)
 
 
 def test_a_masked_cell_and_one_without_a_number_are_no_lines() -> None:
-    values = np.array([[1, 0.5], [np.nan, 1]])
-    masked = np.array([[False, True], [False, False]])
-    (only,) = lines("what", [unnamed(values, masked)], ["Head 0"]).sources
+    values, every = np.array([[1, 0.5], [np.nan, 1]]), np.ones((2, 2), bool)
+    (only,) = lines("what", [unnamed(values, np.triu(every, 1))], ["Head 0"]).sources
     assert only.queries.tolist() == only.keys.tolist() == [0, 1]
+    hidden = lines("what", [unnamed(values, every)], ["Head 0"]).table()
+    assert list(hidden) == ["picture", "query", "key", "value"]  # an empty file names them too
 
 
 def test_lengths_are_drawn_on_their_own_scale() -> None:

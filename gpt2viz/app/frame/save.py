@@ -76,10 +76,7 @@ def _picture(outputs: output.PageOutputs, about: Callable[..., About]) -> None:
                 count = st.session_state["_saved"] = st.session_state.get("_saved", 0) + 1
                 request = f"{kind}-{count}"
     requested_kind = request.partition("-")[0]
-    st.caption(
-        "For print: on white, 300 pixels per inch, with a line that says where it comes from."
-        + ("" if at_once else " " + sentence("save.print_window"))
-    )
+    st.caption(sentence("save.print") + ("" if at_once else " " + sentence("save.print_window")))
     numbers = picture.table()
     if len(numbers):
         _offer_table("Its numbers, one per row", numbers, about(name, f"Numbers of {name}"))
