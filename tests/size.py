@@ -20,7 +20,7 @@ SUFFIXES = (".py", ".js", ".css")
 AT_MOST = {
     "product lines": (61_151, 44_000),
     "of them app/": (24_586, 17_500),
-    "lines of tests and benchmarks": (50_072, 37_000),
+    "lines of tests and benchmarks": (50_071, 37_000),
     "modules": (299, 300),
     "private names of Streamlit": (2, 3),
     "selectors of Streamlit's in theme.css": (5, 10),
