@@ -121,20 +121,20 @@ def test_every_point_has_the_numbers_of_its_checkpoint(grown: Path) -> None:
     ids = model.tokenizer.encode(TEXT)
     assert (data["steps"], data["at"]) == (list(STEPS), 1)
     loss = {line["name"]: line["values"] for line in data["curves"]["loss"]["lines"]}
-    for n, step in enumerate(STEPS):
+    for n, (step, point) in enumerate(zip(STEPS, data["points"], strict=True)):
         of = oracle(grown / "steps" / f"step-{step}")
         run = of.run(ids, True)
-        assert_allclose(tiles(data, data["tiles"][n]), run["weights"], atol=2e-5)
+        assert_allclose(tiles(data, point["tiles"]), run["weights"], atol=2e-5)
         probable = softmax(run["logits"][-1])
-        assert_allclose([share for _, share in data["next"][n]], np.sort(probable)[:-6:-1], 1e-4)
+        assert_allclose([share for _, share in point["next"]], np.sort(probable)[:-6:-1], 1e-4)
         nats = -np.log(softmax(run["logits"])[range(len(ids) - 1), ids[1:]])
-        assert_allclose([loss["your sentence"][n], data["loss"][n]], np.mean(nats), rtol=1e-4)
-        for (token, share), probable in zip(data["lens"][n], read_early(of, run), strict=True):
+        assert_allclose([loss["your sentence"][n], point["loss"]], np.mean(nats), rtol=1e-4)
+        for (token, share), probable in zip(point["lens"], read_early(of, run), strict=True):
             assert token == label(model.tokenizer.token_bytes(int(probable.argmax())))
             assert_allclose(share, probable.max(), rtol=1e-4)
-    assert data["final"]["tiles"] == data["tiles"][-1]
-    for what in ("next", "lens", "loss"):
-        assert data["final"][what] == data[what][-1] != data[what][0]
+    first, *_, last = data["points"]
+    assert data["final"] == last
+    assert all(last[what] != first[what] for what in ("next", "lens", "loss"))
     assert data["stages"] == ["embeddings", "layer 0", "layer 1", "layer 2"]
 
 
@@ -219,10 +219,10 @@ def test_what_is_not_read_in_time_is_asked_for_again(
 ) -> None:
     monkeypatch.setattr(checkpoint_runs, "PATIENCE", -1.0)
     page = open_page("training", model="grown", step="20")
-    assert [bool(text) for text in sent(page, "steps")["tiles"]] == [False, True, False]
+    assert [bool(point) for point in sent(page, "steps")["points"]] == [False, True, False]
     monkeypatch.setattr(checkpoint_runs, "PATIENCE", 60.0)
     page.run()
-    assert all(sent(page, "steps")["tiles"])
+    assert all(sent(page, "steps")["points"])
     assert not sent(page, "steps")["more"]
     checkpoint_runs._habits.clear()  # each head's scores take longer than the sentence's runs
     monkeypatch.setattr(checkpoint_runs, "PATIENCE", -1.0)

@@ -65,8 +65,8 @@ test("of many rows those are drawn that fit, both ends among them", () => {
 })
 
 test("the sentence's loss stands beside that of the model itself", () => {
-  const p = { loss: [null, 3.217], final: { loss: 2.1 } }
+  const p = { points: [null, { loss: 3.217 }, { loss: null }], final: { loss: 2.1 } }
   assert.equal(losses(p, 1), ": your sentence 3.22, at the end 2.10")
-  assert.equal(losses(p, 0), "")
-  assert.equal(losses({ loss: [3], final: { loss: null } }, 0), "")
+  assert.deepEqual([0, 2].map((n) => losses(p, n)), ["", ""])
+  assert.equal(losses({ points: [{ loss: 3 }], final: { loss: null } }, 0), "")
 })

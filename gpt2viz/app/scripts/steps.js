@@ -19,7 +19,7 @@ export const html = `
     <figure class="every"><figcaption data-part="mapTitle"></figcaption>${mapHtml}
       <p class="formed" data-part="formed" role="status"></p></figure>
     <figure class="large">${tilesHtml}</figure>
-    <figure class="next"><figcaption data-part="nextTitle"></figcaption>
+    <figure class="next"><figcaption>Most likely next tokens</figcaption>
       <canvas data-part="next" aria-hidden="true"></canvas></figure>
   </div>
   <div class="pictures">
@@ -27,7 +27,8 @@ export const html = `
       <canvas data-part="loss" aria-hidden="true"></canvas></figure>
     <figure class="curves"><figcaption data-part="scoreTitle"></figcaption>
       <canvas data-part="score" aria-hidden="true"></canvas></figure>
-    <figure class="lens"><figcaption data-part="lensTitle"></figcaption>
+    <figure class="lens">
+      <figcaption>Logit lens: the next token as each layer would predict it</figcaption>
       <canvas data-part="lens" aria-hidden="true"></canvas></figure>
   </div>
 </div>
@@ -72,7 +73,7 @@ function pen(view, name, high) {
 
 // The weights of a point, decoded once; those of the model itself for −1.
 function tilesOf(view, at) {
-  const text = at < 0 ? view.p.final.tiles : view.p.tiles[at]
+  const text = (at < 0 ? view.p.final : view.p.points[at])?.tiles
   if (!view.read.has(at) && text) view.read.set(at, read(text))
   return view.read.get(at)
 }
@@ -135,12 +136,15 @@ export function both({ large, map, hidden }, then, now, drawn = then) {
     ({ ...panel, title: titles[n], hover, empty: n || then ? "" : "being read …" })) }
 }
 
+// The titles and tokens of this point and of the model itself.
+const twoPoints = ({ p, at }, name) =>
+  [["At this checkpoint", p.points[at]?.[name] ?? []], ["Final model", p.final[name]]]
+
 // Draw the most probable next tokens at this point, and those of the model itself, as bars.
 function drawNext(view) {
-  const { p } = view, [draw, wide] = pen(view, "next", BARS_TALL)
-  const groups = [["At this checkpoint", p.next[view.at]], ["Final model", p.final.next]]
+  const [draw, wide] = pen(view, "next", BARS_TALL)
   const room = Math.min(110, wide * .4), high = (BARS_TALL / 2 - LINE) / 5 - 2
-  groups.forEach(([title, tokens], group) => {
+  twoPoints(view, "next").forEach(([title, tokens], group) => {
     const top = group * BARS_TALL / 2
     written(draw, view, title, 0, top + LINE / 2)
     tokens.forEach((token, n) => {
@@ -177,9 +181,8 @@ function drawLens(view) {
   const { p } = view, [draw, wide] = pen(view, "lens", TALL), names = 78
   const rows = fitting(p.stages.length, Math.floor(TALL / LINE) - 1)
   const half = (wide - names) / 2, apart = Math.min(26, (TALL - LINE) / rows.length)
-  const groups = [["At this checkpoint", p.lens[view.at]], ["Final model", p.final.lens]]
   rows.forEach((row, n) => written(draw, view, p.stages[row], 0, LINE + (n + .5) * apart))
-  groups.forEach(([title, tokens], group) => {
+  twoPoints(view, "lens").forEach(([title, tokens], group) => {
     const x = names + group * half, room = Math.min(110, half * .42)
     const box = { x, wide: half, high: apart - 3, room }
     written(draw, view, title, x + room, LINE / 2)
@@ -259,10 +262,8 @@ function paint(view) {
   view.when.textContent = p.when[at]
   view.formed.textContent = p.formed[at]
   view.slider.setAttribute("aria-valuetext", p.when[at])
-  view.nextTitle.textContent = p.titles.next
-  view.lossTitle.textContent = p.titles.loss + losses(p, at)
-  view.lensTitle.textContent = p.titles.lens
-  view.scoreTitle.textContent = p.titles.score
+  view.lossTitle.textContent = `Loss (nats per token)${losses(p, at)}`
+  view.scoreTitle.textContent = p.scores
   drawNext(view)
   drawLens(view)
   paintFrame(view)
@@ -271,8 +272,8 @@ function paint(view) {
 // Paint the parts that move between two points of the film.
 function paintFrame(view) {
   const { p, at, frame } = view, drawn = drawnTiles(view)
-  const note = p.tiles[at] ? "" : " (being read …)"
-  view.mapTitle.textContent = (frame === at ? p.titles.map : p.titles.between) + note
+  const how = frame === at ? ": layers down, heads across" : ", blended between two checkpoints"
+  view.mapTitle.textContent = `Every head${how}${p.points[at] ? "" : " (being read …)"}`
   view.slider.step = view.animation ? "any" : "1"
   view.slider.value = frame
   view.slider.style.setProperty("--share", frame / (p.steps.length - 1 || 1))
@@ -282,9 +283,10 @@ function paintFrame(view) {
 }
 
 // The sentence's loss at a point and at the end, if it has one.
-export function losses({ loss, final }, at) {
-  if (loss[at] === null || final.loss === null) return ""
-  return `: your sentence ${loss[at].toFixed(2)}, at the end ${final.loss.toFixed(2)}`
+export function losses({ points, final }, at) {
+  const here = points[at]?.loss ?? null
+  if (here === null || final.loss === null) return ""
+  return `: your sentence ${here.toFixed(2)}, at the end ${final.loss.toFixed(2)}`
 }
 
 // Go to another point: drawn at once, sent to the server once the slider rests.
@@ -355,7 +357,7 @@ function sized(view) {
 }
 
 const PARTS = ["play", "slider", "when", "formed", "next", "loss", "score", "lens", "mapTitle",
-  "nextTitle", "lossTitle", "scoreTitle", "lensTitle"]
+  "lossTitle", "scoreTitle"]
 
 export default function ({ data: p, parentElement, setTriggerValue }) {
   const view = parentElement.querySelector(".steps"), known = view.p ? view : null

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import product
+from typing import Any
 
 import numpy as np
 import streamlit as st
@@ -29,7 +30,7 @@ from gpt2viz.app import address, checkpoint_runs, output, pages, parameters, pro
 from gpt2viz.app.checkpoint_runs import CheckpointRun
 from gpt2viz.app.clicks import choose_head, open_head
 from gpt2viz.app.components import checkpoints as slider
-from gpt2viz.app.components.checkpoints import Seen
+from gpt2viz.app.components import mount
 from gpt2viz.app.frame import controls, page
 from gpt2viz.app.literal import literal
 from gpt2viz.app.parameters import Parameter
@@ -53,14 +54,6 @@ from gpt2viz.survey.changes import TextChange
 
 #: The texts on which heads were scored.
 READ: Mapping[Read, str] = {"text": "held-out text", "probe": "random tokens, repeated"}
-#: The titles of the slider's pictures, but for the scores', which names the head.
-TITLES = {
-    "map": "Every head: layers down, heads across",
-    "between": "Every head, blended between two checkpoints",
-    "next": "Most likely next tokens",
-    "loss": "Loss (nats per token)",
-    "lens": "Logit lens: the next token as each layer would predict it",
-}
 
 
 def show() -> None:
@@ -331,30 +324,40 @@ def _slider(
     habits: Mapping[int, Measured],
 ) -> None:
     """Draw the slider over the points, each with its pictures beside those of the model itself."""
-    final, head = checkpoint_runs.final(view.trace.key), _name(chosen)
+    final = checkpoint_runs.final(view.trace.key)
     of_run = _pictures(view, f"step {at:,}", seen[at], final, chosen)
     alt = [output.remember(picture) for picture in of_run]
     alt += [output.remember(picture, of_run=False) for picture in curves.values()]
-    read = checkpoint_runs.tokens_read(view.model.name)
-    slider.draw(
-        *of_run[:2],
-        [
+    read, key = checkpoint_runs.tokens_read(view.model.name), "steps"
+    points = [_point(view, seen[step]) if step in seen else None for step in training]
+    data = slider.heads(*of_run[:2]) | {
+        "script": "steps",
+        "alt": f"Checkpoints of the training of {view.model.name}. {' '.join(alt)}",
+        "steps": list(training),
+        "when": [
             f"step {step:,}" + (f" · {short(read[step])} tokens read" if step in read else "")
             for step in training
         ],
-        list(training),
-        {step: _checkpoint_view(view, run) for step, run in seen.items()},
-        _checkpoint_view(view, final),
-        curves,
-        TITLES | {"score": f"Scores of head {head} on random tokens, repeated"},
-        _new_heads(view, training, habits),
-        at=at,
-        more=not checkpoint_runs.are_all_scored(view.model.name),
-        alt=f"Checkpoints of the training of {view.model.name}. {' '.join(alt)}",
-        key="steps",
-        choose_step=partial(address.put, parameters.STEP),
-        choose_head=choose_head,
-    )
+        "at": list(training).index(at),
+        "points": points,
+        "final": _point(view, final),
+        "stages": ["embeddings", *(f"layer {n}" for n in range(view.model.config.n_layer))],
+        "more": None in points or not checkpoint_runs.are_all_scored(view.model.name),
+        "curves": {name: slider.curves(of, list(training)) for name, of in curves.items()},
+        "scores": f"Scores of head {_name(chosen)} on random tokens, repeated",
+        "formed": _new_heads(view, training, habits),
+    }
+
+    def on_step() -> None:
+        if (sent := st.session_state[key].step) is not None:
+            address.put(parameters.STEP, int(sent))
+
+    def on_head() -> None:
+        if (sent := st.session_state[key].head) is not None:
+            choose_head(*divmod(int(sent), view.model.config.n_head))
+
+    rerun = {"on_more_change": lambda: None}
+    mount(data, key=key, on_step_change=on_step, on_head_change=on_head, **rerun)
     shown = [picture.what for picture in (*of_run, *curves.values())]
     output.code(Attend, measure_probe, emergence, logit_lens, of=shown)
 
@@ -408,15 +411,17 @@ def _next_token_bars(view: View, point: str, here: CheckpointRun, final: Checkpo
     )
 
 
-def _checkpoint_view(view: View, run: CheckpointRun) -> Seen:
+def _point(view: View, run: CheckpointRun) -> dict[str, Any]:
+    """Return what the browser draws of a run: its weights, the most probable next tokens with
+    their probabilities, the most probable after each layer, and the sentence's loss."""
     lens = run.lens  # its rows at the embeddings and after each layer
     rows = [n for n, (key, _layer) in enumerate(lens.sites) if key != "residual_mid"]
-    return Seen(
-        run.tiles,
-        [(_token(view, n), share) for n, share in run.following],
-        [(_token(view, int(lens.top[n, 0])), float(lens.probability[n, 0])) for n in rows],
-        run.loss,
-    )
+    return {
+        "tiles": slider.pack(run.tiles),
+        "next": [(_token(view, n), share) for n, share in run.following],
+        "lens": [(_token(view, int(lens.top[n, 0])), float(lens.probability[n, 0])) for n in rows],
+        "loss": slider.number(run.loss),
+    }
 
 
 def _token(view: View, token: int) -> str:
