@@ -18,8 +18,8 @@ SUFFIXES = (".py", ".js", ".css")
 
 #: What each may weigh now, and the aim.
 AT_MOST = {
-    "product lines": (61_066, 44_000),
-    "of them app/": (24_501, 17_500),
+    "product lines": (61_062, 44_000),
+    "of them app/": (24_497, 17_500),
     "lines of tests and benchmarks": (50_071, 37_000),
     "modules": (299, 300),
     "private names of Streamlit": (2, 3),

@@ -83,6 +83,7 @@ def test_a_file_names_the_sentence_and_the_edits_of_its_own_numbers_alone() -> N
     assert files_named("_stories_the-cat-", at) == [True, False]  # maps; a head on random tokens
     at = open_save("textbook?chapter=mask")  # one picture of the sentence's head, others by hand
     assert files_named("the-cat", at) == files_named("stories", at) == [n == 1 for n in range(5)]
+    assert not at.session_state["_shown"].entries["Shapes of a mask that is kept"].runs
     assert files_named("_stories_Scores-of-", open_save("head?see=weights")) == [False, True]
 
 
@@ -218,8 +219,7 @@ def beside(at: AppTest, script: object, *names: str) -> AppTest:
 
 def saved(at: AppTest) -> dict[str, str]:
     """The content of a session's file for a page."""
-    results: dict[str, str] = beside(at, _everything).session_state["saved"]
-    return results
+    return dict(beside(at, _everything).session_state["saved"])
 
 
 def opened(at: AppTest, session: dict[str, str]) -> AppTest:

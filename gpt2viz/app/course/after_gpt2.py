@@ -146,6 +146,7 @@ def gate_sizes(_book: Book) -> None:
         mlp.forms(C),
         "The MLP in both forms, by its channels",
         formats={"parameters": "localized"},
+        of_run=False,
     )
 
 
@@ -253,6 +254,7 @@ def group_sizes(book: Book) -> None:
         },
         "What GPT-2 small would keep, by groups",
         formats={"megabytes kept": "%.1f"},
+        of_run=False,
     )
 
 
@@ -271,6 +273,7 @@ def three_ways(_book: Book) -> dict[str, str]:
         },
         "Three ways to the same outputs",
         placeholder="–",
+        of_run=False,
         formats={
             "largest table of scores, in bytes": "localized",
             "milliseconds, just now": "%.1f",

@@ -39,6 +39,7 @@ def way(book: Book) -> dict[str, Any]:
         output.table(
             {"step": [what for what, _ in steps], "shape": [size for _, size in steps]},
             "Shapes on the way through the heads",
+            of_run=False,
             height="content",
         )
     except heads.ShapeError as error:

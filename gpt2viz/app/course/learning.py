@@ -85,7 +85,7 @@ def loss_by_hand(book: Book, text: str) -> dict[str, Any]:
             ],
             "−ln p": [f"{x:.4f}" if c else "" for x, c in zip(costs.each, counts, strict=True)],
         }
-        output.table(rows, "The loss of each target", tallest=388)
+        output.table(rows, "The loss of each target", tallest=388, of_run=False)
     each, loss = np.asarray(costs.each, float)[counts], float(costs.mean)
     low, edited = loss < _LOW, not np.allclose(logits, learning.LOGITS)
     return {
@@ -203,6 +203,7 @@ def _draw_losses(models: Mapping[str, Learned], done: Mapping[str, Learned]) -> 
             "it writes": [model.written for model in done.values()],
         },
         "One part more in each row",
+        of_run=False,
         formats={"parameters": "localized", "loss": "%.4f"},
     )
 

@@ -109,6 +109,7 @@ def stored_shapes(_book: Book) -> None:
     output.table(
         {"step": [what for what, _ in steps_of], "shape": [size for _, size in steps_of]},
         "Shapes of a mask that is kept",
+        of_run=False,
     )
 
 

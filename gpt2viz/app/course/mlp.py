@@ -85,7 +85,7 @@ def four_curves(book: Book) -> dict[str, Check]:
     at = table(parameters.CURVE_X, "At these x", (mlp.TABLE,), ("x",), tuple("abcde"))[0]
     values = {name: np.asarray(f(rows(at))) for name, f in mlp.CURVES.items()}
     formats = dict.fromkeys(values, "%.4f")
-    output.table({"x": at} | values, "Four curves at some x", formats=formats)
+    output.table({"x": at} | values, "Four curves at some x", formats=formats, of_run=False)
     code(*mlp.CURVES.values())
     lowest = values["GELU (erf)"].min()
     note = f"The lowest in the table is {numeral(lowest, '.4f')}."
@@ -112,6 +112,7 @@ def blocks(book: Book, text: str) -> dict[str, str]:
             "largest inside": [float(ran.inside.max()) for ran in runs.values()],
         },
         "Inside three blocks",
+        of_run=False,
         formats={"smallest inside": "%.4f", "largest inside": "%.4f"},
     )
     return shut

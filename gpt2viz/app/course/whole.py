@@ -166,6 +166,7 @@ def parts(_book: Book) -> dict[str, Any]:
             "share": [100 * n / total for n in (*parts.values(), total)],
         },
         "Parameters by part",
+        of_run=False,
         formats={"parameters": "localized", "share": "%.1f %%"},
     )
     words, C = chosen["vocab_size"], chosen["n_embd"]
@@ -190,5 +191,6 @@ def released_models(_book: Book) -> None:
             "parameters": [sizes.count_parameters(model.config) for model in models],
         },
         "The released models",
+        of_run=False,
         formats={"parameters": "localized"},
     )

@@ -263,11 +263,8 @@ def draw_numbers() -> None:
     outputs = output.page_outputs()
     names = _names(outputs.pictures)
     if not names:
-        st.caption(
-            "This page has no pictures; its numbers are in its tables."
-            if outputs.tables
-            else "This page has drawn nothing yet."
-        )
+        no_numbers = sentence("save.in_tables") if outputs.tables else sentence("save.nothing_yet")
+        st.caption(no_numbers)
         return
     name: str = st.selectbox("Picture", names, key="numbers_picture")
     count = output.draw_numbers(name)

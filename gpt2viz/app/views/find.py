@@ -309,10 +309,7 @@ def _explain_scores(probe: Trace | None, over_texts: Survey | None) -> None:
             passages = labels.pluralize(over_texts.n_passages, "passages")
             many = labels.sentence("find.survey", passages=passages, tokens=over_texts.n_tokens)
             prose.caption(f"{many} {literal(over_texts.about)}")
-        prose.caption(
-            "**Weights alone**: what each head would do on any text if it read the embeddings "
-            "directly. In texts the first query is left out: with the mask on it sees only itself."
-        )
+        prose.caption(labels.sentence("find.alone_by_weights"))
 
 
 def _passages(over_texts: Survey, score: str) -> None:
@@ -320,10 +317,7 @@ def _passages(over_texts: Survey, score: str) -> None:
     documents = labels.pluralize(over_texts.n_documents, "documents")
     prose.caption(labels.sentence("find.margin", documents=documents))
     prose.markdown(f"#### Where each head scored highest on “{SCORES[score].title}”")
-    prose.caption(
-        "Document and token, counted from 0, say where a passage begins. The pictures above show "
-        "your sentence; their numbers are means over the texts."
-    )
+    prose.caption(labels.sentence("find.passages"))
     passages = [p._asdict() for p in over_texts.best if p.score == score]
     names = ["value", "layer", "head", "text", "document", "token"]
     output.table(
@@ -532,14 +526,8 @@ def _group_by_similarity(view: View, _choices: DeltaGenerator) -> None:
 
 def _pick_groups(values: Scores, joined: Scores, names: list[str]) -> list[list[int]]:
     """Explain the map and pick its groups: heads of at least the picked mean similarity."""
-    prose.markdown(
-        "Each cell is a pair of heads: the **cosine similarity** of their weights on this "
-        "sentence, without the first row. Click a cell to see both heads side by side."
-    )
-    prose.caption(
-        "1: the same weights; 0: no key gets weight from both. Similar heads stand together, by "
-        "their mean similarity (average linkage, SciPy); frames are the groups below."
-    )
+    prose.markdown(labels.sentence("find.pairs"))
+    prose.caption(labels.sentence("find.pairs_together"))
     at_least = controls.pick(
         "Group heads whose mean similarity is at least",
         parameters.ALIKE,

@@ -166,6 +166,7 @@ def _draw_token(view: View, layer: int, head: int) -> None:
     output.table(
         token_table(*_tokens(name, layer, head, token), names),
         f"What head {layer}.{head} makes of “{names[token]}” by its weights",
+        of_run=False,
     )
 
 
@@ -202,6 +203,7 @@ def _partners(wiring: Composition, layer: int, head: int) -> None:
     picked = output.table(
         edge_table(edges),
         f"Heads that head {layer}.{head} is wired to",
+        of_run=False,
         key="partners",
         tallest=178,
         formats={"z": "%.1f", "kernel": "%.2f", "ratio": "%.3f"},
