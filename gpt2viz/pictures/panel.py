@@ -41,7 +41,7 @@ class Axis:
     def plain_names(self) -> list[str]:
         """The names for pictures that read no markup."""
         if not self.numbered:
-            return list(self.labels)
+            return self.short()
         positions = self.positions or range(len(self.labels))
         numbered = zip(positions, self.short(), strict=True)
         return [name if name == str(n) else f"{n} {name}" for n, name in numbered]
@@ -85,8 +85,8 @@ class Axis:
         return {"tickvals": list(range(len(texts))), "ticktext": texts}
 
     def short(self) -> list[str]:
-        """The labels, long ones with their middle left out."""
-        return [shorten(text) for text in self.labels]
+        """The labels; of long ones that are ``numbered``, as tokens are, the middle is left out."""
+        return [shorten(text) for text in self.labels] if self.numbered else list(self.labels)
 
 
 class Viewport(NamedTuple):

@@ -133,13 +133,13 @@ def test_markup_in_a_token_is_written_out() -> None:
 
 
 def test_words_stand_in_the_cells_and_tell_more_under_the_pointer() -> None:
-    values = np.array([[0.25, 0.5]], np.float32)
-    axes = Axis("", ["embeddings"], numbered=False), Axis("after token", ["<b>", "a"])
+    axes = Axis("", ["layer 0, after MLP"], numbered=False), Axis("after token", ["<b>", "a"])
     words, messages = [["<i>", "b"]], [["<i> 25 %\nrank 2", "b 50 %"]]
-    picture = Lens("lens", Panel("", values, *axes, words=words, hover=messages), (), column=1)
-    drawn = canvas.header(picture.tokens, LIGHT)
+    panel = Panel("", np.array([[0.25, 0.5]], np.float32), *axes, words=words, hover=messages)
+    drawn = canvas.header(Lens("lens", panel, (), column=1).tokens, LIGHT)
     assert (drawn["panels"][0]["words"], drawn["panels"][0]["hover"]) == (*words, *messages)
-    assert drawn["grids"][0]["frame"] == (0, 0, 1, 1)
+    whole, frame = drawn["grids"][0]["rowEnds"], drawn["grids"][0]["frame"]
+    assert (whole, frame) == (["layer 0, after MLP"], (0, 0, 1, 1))
     assert drawn["bar"] == "attention weight"
 
 
