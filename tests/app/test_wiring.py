@@ -148,7 +148,7 @@ def test_where_there_is_nothing_to_wire(
     folder = write_checkpoint(tmp_path / f"random{len(sizes)}{sizes.get('n_layer', '')}", **sizes)
     monkeypatch.setenv(settings.MODELS_VARIABLE, str(folder))
     at = open_page("find?find=wiring", model=folder.name, text="A crane ate fish")
-    assert expected in page_text(at)
+    assert page_text(at).count(expected) == 1 + (not sizes)  # beside the graph too
     if not sizes:
         assert drawn(at) == []
         result = gpt2viz.composition(gpt2viz.load_model(folder))

@@ -74,6 +74,7 @@ def draw(view: View, choices: DeltaGenerator) -> None:
         )
         return
     copying, edges = _copying(view, every_edge), drawn.edges
+    kind = f" into {READS[choice.into[0]]}" if len(choice.into) == 1 else ""
     chosen = _chosen_edge(view, every_edge, drawn, choice, copying)
     if chosen is not None and chosen[:3] not in [edge[:3] for edge in edges]:
         edges = (*edges, chosen)
@@ -89,16 +90,15 @@ def draw(view: View, choices: DeltaGenerator) -> None:
                 _draw_virtual_head(view, chosen)
                 _describe_copying(view, every_edge, chosen, choice.by)
             patched = _path(view, chosen)
-        with st.expander("All that is drawn, as a table"):
-            _table(edges, choice.by, carries_here)
+        _table(edges, choice.by, carries_here)
         with st.expander("How this is measured"):
             if chosen is not None:
                 _name_cell(view, chosen)
             if copying is not None:
                 _habits(copying, choice.by, drawn.limit)
-            _note(drawn, choice)
+            _note(drawn, choice, kind)
     with left:
-        prose.caption("The thicker an edge, the stronger. Click its letter to choose it.")
+        prose.caption(sentence("wiring.choose" if edges else "wiring.none", kind=kind))
         _graph(view, edges, carries_here, chosen, choice.by, patched)
 
 
@@ -209,9 +209,8 @@ def _graph(
     )
 
 
-def _note(drawn: Wired, choice: Choices) -> None:
-    """Explain how many edges are drawn, and their least z."""
-    kind = f" into {READS[choice.into[0]]}" if len(choice.into) == 1 else ""
+def _note(drawn: Wired, choice: Choices, kind: str) -> None:
+    """Explain how many edges are drawn, of a ``kind`` such as " into keys", and their least z."""
     name = "wiring.all"
     if not drawn.above:
         name = "wiring.none"
@@ -225,18 +224,19 @@ def _note(drawn: Wired, choice: Choices) -> None:
 
 
 def _table(edges: Sequence[Edge], by: Measure, carries_here: Sequence[Carried]) -> None:
-    """Draw the edges as a table to choose from."""
+    """Draw the edges, if there are any, as a table to choose from."""
     if not edges:
         return
     names = [EdgeName(*edge[:3]) for edge in edges]
-    output.table(
-        wire_table(edges, by, carries_here),
-        "Edges between heads above chance",
-        key="edges",
-        tallest=_TABLE,
-        formats={"z": "%.1f", by: "%.3g", "carries here (%)": "%.0f"},
-        choose=lambda row: address.put(parameters.EDGE, (names[row],)),
-    )
+    with st.expander("All that is drawn, as a table"):
+        output.table(
+            wire_table(edges, by, carries_here),
+            "Edges between heads above chance",
+            key="edges",
+            tallest=_TABLE,
+            formats={"z": "%.1f", by: "%.3g", "carries here (%)": "%.0f"},
+            choose=lambda row: address.put(parameters.EDGE, (names[row],)),
+        )
 
 
 def _habits(copying: Copying, by: Measure, limit: float) -> None:
