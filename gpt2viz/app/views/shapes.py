@@ -52,16 +52,16 @@ def show() -> None:
         "Every tensor of the run",
         tallest=600,
         placeholder="",
-        column_config=_columns(),
+        column_config=_columns(13 * max(map(len, table["tensor"])) // 2),
     )
 
 
-def _columns() -> dict[str, Any]:
-    """Return the tips and formats of the table's columns."""
+def _columns(width: int) -> dict[str, Any]:
+    """Return the tips and formats of the columns; ``width`` is that of the tensors', in pixels."""
     return {
         "step": st.column_config.NumberColumn(help="The order in which the run made them"),
         "layer": st.column_config.NumberColumn(help="Counted from 0; empty outside the layers"),
-        "tensor": st.column_config.TextColumn(width=190, help="The module that made it"),
+        "tensor": st.column_config.TextColumn(width=width, help="The module that made it"),
         "key": st.column_config.TextColumn(width=145, help="Its name in trace.stage(…)"),
         "axes": st.column_config.TextColumn(help="The letters stand above the table"),
         "shape": st.column_config.TextColumn(help="Its sizes in this run"),
