@@ -47,8 +47,8 @@ DEFAULT_CONNECTIONS = 120
 #: Most requests per second of a client, on average.
 REQUESTS_VARIABLE = "GPT2VIZ_MAX_REQUESTS"
 DEFAULT_REQUESTS = 100
-#: Seconds whose requests may come at once: a class opens its first page, sixty files, together.
-BURST = 40
+#: Seconds whose requests may come at once: a class opens its first page, 120 files, together.
+BURST = 80
 #: Most clients whose requests are counted.
 CLIENTS = 10_000
 #: Seconds that the first page may take before a server lets visitors in.

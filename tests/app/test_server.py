@@ -309,7 +309,7 @@ def test_a_network_of_the_newer_kind_is_one_client(limits: server.Limits) -> Non
 def test_a_class_behind_one_address_opens_its_first_page(monkeypatch: pytest.MonkeyPatch) -> None:
     """Sixty browsers, none of which has a file yet, two of whose pages are open."""
     clients = server.Clients()
-    assert all(clients.admit("192.0.2.1") for _ in range(60 * 60 + 2 * 60))
+    assert all(clients.admit("192.0.2.1") for _ in range(60 * 120 + 2 * 60))
     with ExitStack() as opened:
         assert all(opened.enter_context(clients.connect("192.0.2.1")) for _ in range(2 * 60))
     monkeypatch.setenv(server.REQUESTS_VARIABLE, "many")  # each page says so
