@@ -73,7 +73,7 @@ def files_named(part: str, at: AppTest) -> list[bool]:
     return results
 
 
-def test_a_file_names_the_sentence_and_the_edits_of_its_own_numbers_alone() -> None:
+def test_a_file_names_the_sentence_the_edits_and_the_model_of_its_own_numbers_alone() -> None:
     patched = {"text2": "the dog saw the dog", "patch": "patch:residual_in:2:3"}
     at = open_save("what_if?what_if=depends", **patched)
     assert files_named("_edited", at) == [False, False, True]  # maps of all patches, and one patch
@@ -85,6 +85,9 @@ def test_a_file_names_the_sentence_and_the_edits_of_its_own_numbers_alone() -> N
     assert files_named("the-cat", at) == files_named("stories", at) == [n == 1 for n in range(5)]
     assert not at.session_state["_shown"].entries["Shapes of a mask that is kept"].runs
     assert files_named("_stories_Scores-of-", open_save("head?see=weights")) == [False, True]
+    for part in ("card", "config", "parameters", "tokenizer", "positions"):
+        entries = open_page("models", part=part).session_state["_shown"].entries
+        assert {"stories" in name for name in entries} == {True}, part
 
 
 NAMES = "When Mary and John went to the garden, John gave the flower to Mary. " * 4
@@ -158,9 +161,8 @@ def test_the_card_has_the_pages_colours_and_says_that_the_mask_is_off() -> None:
     assert result
     for text, row in zip(result.groups(), (off, on), strict=True):
         largest = sorted((w for w in row if w >= 0.05), reverse=True)[:3]
-        assert [float(n) for n in re.findall(r"\d\.\d+", text)] == pytest.approx(
-            largest, abs=0.0051
-        )
+        numbers = [float(n) for n in re.findall(r"\d\.\d+", text)]
+        assert numbers == pytest.approx(largest, abs=0.0051)
 
 
 @each(("text", "query"), [("Dog", None), (NAMES, "40"), ("the bank of the river " * 40, "199")])
@@ -178,9 +180,8 @@ def test_a_text_of_any_length_fits_and_keeps_the_chosen_token(text: str, query: 
 
 def test_a_page_without_a_head_has_the_link_alone() -> None:
     at = share("shapes", text=CRANE)
-    assert [code.value.partition("?")[2] for code in at.code] == [
-        "text=A+crane+ate+fish&model=stories"
-    ]
+    (code,) = at.code
+    assert code.value.partition("?")[2] == "text=A+crane+ate+fish&model=stories"
     assert not at.button
 
 
@@ -301,7 +302,6 @@ def test_the_app_opens_what_a_notebook_saved(tmp_path: Path) -> None:
     assert (layer, session.page) == (1, "Attention")
     assert session.sha256 == model.weights.sha256  # type: ignore[union-attr]
     at = opened(open_page("attention", text="A crane ate fish"), dict(session.parameters))
-    np.testing.assert_array_equal(
-        heatmaps(at, "one_head")["weights"], trace.stage("weights", layer, head)
-    )
+    drawn = heatmaps(at, "one_head")["weights"]
+    np.testing.assert_array_equal(drawn, trace.stage("weights", layer, head))
     assert not at.warning

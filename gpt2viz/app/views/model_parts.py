@@ -44,7 +44,7 @@ def parameter_counts(name: str) -> None:
     prose.markdown(labels.sentence("models.parameters", count=whole, memory=spell(4 * whole)))
     table, chart = st.columns(2, gap="large")
     with table:
-        _part_table(listed, whole)
+        _part_table(name, listed, whole)
         prose.caption(
             "The unembedding (`lm_head`) makes the logits. It reuses the token embeddings (weight "
             "tying), so they are counted once."
@@ -63,7 +63,7 @@ def parameter_counts(name: str) -> None:
         )
 
 
-def _part_table(listed: Sequence[Component], whole: int) -> None:
+def _part_table(name: str, listed: Sequence[Component], whole: int) -> None:
     counts = [*(part.n_parameters for part in listed), whole]
     table = pd.DataFrame(
         {
@@ -76,7 +76,7 @@ def _part_table(listed: Sequence[Component], whole: int) -> None:
     )
     output.table(
         table.astype({"in one layer": "Int64"}),
-        "Parameters of every part",
+        f"Parameters of every part of {name}",
         key="parts",
         placeholder="",
         height="content",
@@ -117,7 +117,7 @@ def tokenizer(name: str) -> None:
         "space, and `\\xe2` a byte that isn't a whole character."
     )
     for n, word in enumerate(words):
-        _merges(n, word)
+        _merges(name, n, word)
 
 
 def _name_added_tokens(tokenizer: Tokenizer) -> None:
@@ -142,7 +142,7 @@ def _ids(words: Sequence[Word]) -> None:
     prose.markdown(f"{pluralize(len(ids), 'tokens')}, with {theirs}: &ensp; {shown}")
 
 
-def _merges(n: int, word: Word) -> None:
+def _merges(name: str, n: int, word: Word) -> None:
     written = label(b"".join(word.start))
     prose.markdown(f"**{literal(written)}**")
     if word.whole:
@@ -166,7 +166,7 @@ def _merges(n: int, word: Word) -> None:
                 "pairs that had to wait (rank)": [waiting for _, _, waiting, _ in steps],
             }
         ).astype({"rank": "Int64"}),
-        f"Merges of {written}",
+        f"Merges of {written} by the tokenizer of {name}",
         key=f"merges_{n}",
         placeholder="",
         height="content",

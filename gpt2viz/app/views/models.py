@@ -263,7 +263,7 @@ def _provenance(name: str, folder: Path) -> None:
     prose.markdown("**Where it comes from**")
     output.table(
         pd.DataFrame(rows, columns=["what", "is"]),
-        "Where the model comes from",
+        f"Where {name} comes from",
         key="origin",
         height="content",
     )
@@ -275,7 +275,7 @@ def _provenance(name: str, folder: Path) -> None:
             "size": [spell(file.nbytes) for file in files],
             "SHA-256": [file.sha256 for file in files],
         },
-        "Its files",
+        f"Files of {name}",
         key="files",
         height="content",
     )
@@ -316,7 +316,7 @@ def _config(name: str) -> None:
             "meaning": [field.meaning for field in fields],
             "from": [field.source for field in fields],
         },
-        "Fields of the config",
+        f"Fields of the config of {name}",
         key="fields",
         height="content",
         column_config={"meaning": st.column_config.TextColumn(width="large")},
@@ -330,7 +330,7 @@ def _config(name: str) -> None:
         prose.markdown("**Not used by gpt2viz**")
         output.table(
             {"field": list(others), "value": list(others.values())},
-            "Fields that are not used",
+            f"Fields of the config of {name} that are not used",
             key="unused",
             height="content",
         )
