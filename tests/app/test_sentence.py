@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from html import unescape
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import gpt2viz
 from gpt2viz import settings
-from gpt2viz.app.components import tokens as strip
+from gpt2viz.app.frame import sentence as strip
 from gpt2viz.app.literal import literal
 from gpt2viz.model.checkpoint import BUNDLED
 from tests.app.cases import each
@@ -292,14 +293,10 @@ def test_every_token_is_sent_with_its_id_and_as_nothing_but_text() -> None:
     assert (drawn["first"], drawn["part"], drawn["chosen"]) == (0, False, None)
 
 
-def test_what_is_written_from_right_to_left_keeps_to_itself(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    drawn: list[Any] = []  # the bundled model reads no such letter in one token
-    monkeypatch.setattr(strip, "mount", lambda data, **_: drawn.append(data))
-    labels, ids = ["a", "·שלום", "b"], [5, 6, 7]
-    strip.draw_chips("3 tokens", labels, ids, shown=range(1, 3), query=0, enabled=True)
-    (data,) = drawn
+def test_what_is_written_from_right_to_left_keeps_to_itself() -> None:
+    # The bundled model reads no such letter in one token.
+    run: Any = SimpleNamespace(labels=["a", "·שלום", "b"], token_ids=[5, 6, 7])
+    data = strip.chips(run, range(1, 3), 0)
     assert data["labels"] == ["\u2068·שלום\u2069", "b"]
     assert (data["ids"], data["first"], data["part"], data["chosen"]) == ([6, 7], 1, True, 0)
 

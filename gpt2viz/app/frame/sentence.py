@@ -10,10 +10,10 @@ import streamlit as st
 
 from gpt2viz import ContextError, EditError, GPT2VizError, Model, Trace
 from gpt2viz.app import address, output, pages, parameters, prose, run_cache
-from gpt2viz.app.components import tokens
+from gpt2viz.app.components import mount
 from gpt2viz.app.literal import literal
 from gpt2viz.app.parameters import Parameter, Text, To
-from gpt2viz.labels import label, pluralize, sentence
+from gpt2viz.labels import bidi_isolate, label, pluralize, sentence
 from gpt2viz.model.config import END_OF_TEXT
 from gpt2viz.model.tokenizer import Tokenizer
 from gpt2viz.run.key import common_prefix_length
@@ -183,17 +183,33 @@ def choose_part(trace: Trace, query: int | None) -> range:
 
 
 def _draw_chips(trace: Trace, shown: range, query: int | None, choosing: str) -> None:
-    name = pluralize(len(trace.labels), "tokens")
+    data = chips(trace, shown, query if choosing else None) | {"disabled": not choosing}
     with st.container(key="tokens", horizontal=True, vertical_alignment="center"):
-        st.markdown(name, help=prose.tip(f"{A_CHIP} {choosing}".strip()), width="content")
-        tokens.draw_chips(
-            name,
-            trace.labels,
-            trace.token_ids,
-            shown=shown,
-            query=query if choosing else None,
-            enabled=bool(choosing),
-        )
+        st.markdown(data["name"], help=prose.tip(f"{A_CHIP} {choosing}".strip()), width="content")
+        mount({"script": "choices.tokens"} | data, key="token_chips", on_query_change=choose_token)
+
+
+def chips(trace: Trace, shown: range, query: int | None) -> dict[str, Any]:
+    """Return what the browser draws of the ``shown`` tokens, one of which may be ``query``.
+
+    If the page's scripts can draw the result of a choice, the browser makes it, otherwise the
+    server.
+    """
+    return {
+        "name": pluralize(len(trace.labels), "tokens"),
+        "first": shown.start,
+        "labels": [bidi_isolate(trace.labels[n]) for n in shown],
+        "ids": [trace.token_ids[n] for n in shown],
+        "part": len(shown) < len(trace.labels),
+        "chosen": query,
+        "disabled": False,
+    }
+
+
+def choose_token() -> None:
+    """Choose the clicked token, or none. For callbacks."""
+    position = int(st.session_state["token_chips"].query)
+    address.put(parameters.QUERY, position if position >= 0 else None)
 
 
 #: Pages on which a head is large, chosen or not. On Find it isn't.

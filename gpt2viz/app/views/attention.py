@@ -16,10 +16,10 @@ from gpt2viz.analysis.nonfinite import first_not_finite
 from gpt2viz.app import address, describe, output, pages, parameters, prose, run_cache
 from gpt2viz.app.clicks import choose_head, open_head
 from gpt2viz.app.components import attention as components
-from gpt2viz.app.components import lines, mount, tiles, tokens
+from gpt2viz.app.components import lines, mount, tiles
 from gpt2viz.app.describe import describe_head
 from gpt2viz.app.frame import controls, examples, page_fragment
-from gpt2viz.app.frame.sentence import A_CHIP, LIGHT_UP, choose_part
+from gpt2viz.app.frame.sentence import A_CHIP, LIGHT_UP, chips, choose_part, choose_token
 from gpt2viz.app.literal import literal
 from gpt2viz.app.run_cache import EveryHead
 from gpt2viz.app.view import View, Window
@@ -317,13 +317,12 @@ def _words(view: View, before: View, at: tuple[int, int], numbers: str) -> None:
     """
     (layer, head), trace = at, view.trace
     shown = choose_part(trace, view.query)
-    name = pluralize(view.n_tokens, "tokens")
     weights = np.nan_to_num(trace.stage("weights", layer)[0, head])
     rows = weights[:0] if numbers else weights[shown.start : shown.stop]
     clicked = mount(
         {
             "script": "words",
-            **tokens.chips(name, trace.labels, trace.token_ids, shown, view.query),
+            **chips(trace, shown, view.query),
             "n_tokens": view.n_tokens,
             "layer": layer,
             "head": head,
@@ -335,7 +334,7 @@ def _words(view: View, before: View, at: tuple[int, int], numbers: str) -> None:
             "before": _next_tokens(before)[:1] if view is not before else [],
         },
         key="token_chips",
-        on_query_change=tokens.pick,
+        on_query_change=choose_token,
         on_open_change=lambda: None,
     )
     if clicked.open:
