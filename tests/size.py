@@ -18,10 +18,10 @@ SUFFIXES = (".py", ".js", ".css")
 
 #: What each may weigh now, and the aim.
 AT_MOST = {
-    "product lines": (61_062, 44_000),
-    "of them app/": (24_497, 17_500),
-    "lines of tests and benchmarks": (50_071, 37_000),
-    "modules": (299, 300),
+    "product lines": (60_987, 44_000),
+    "of them app/": (24_422, 17_500),
+    "lines of tests and benchmarks": (50_068, 37_000),
+    "modules": (297, 300),
     "private names of Streamlit": (2, 3),
     "selectors of Streamlit's in theme.css": (5, 10),
     "names that say nothing": (0, 0),

@@ -7,8 +7,8 @@ from typing import Any
 
 import streamlit as st
 
-from gpt2viz.app import address, parameters, prose
-from gpt2viz.app.components.book import land
+from gpt2viz.app import address, output, parameters, prose
+from gpt2viz.app.components import mount
 from gpt2viz.app.course import progress, questions, real_step, sheets
 from gpt2viz.app.course.chapter import Chapter, read_all
 from gpt2viz.app.course.parts import Book
@@ -59,8 +59,21 @@ def choose() -> str:
     if example and example not in CHAPTERS[chosen].examples and chosen != APPENDIX:
         example = None  # the reader has gone on
         address.put(parameters.EXAMPLE, None)
-    land(chosen, example or "")
+    _land(chosen, example or "")
     return chosen
+
+
+def _land(chapter: str, example: str) -> None:
+    """Scroll to the ``example`` of a chapter that was just opened, or to its title if that is "".
+
+    From another page, the title needs no scrolling: the page opens at its top.
+    """
+    last, id, visit = st.session_state.get("_landing", ("", "", 0))
+    arrived = output.page_outputs().arrived
+    if arrived or chapter != last:
+        id, visit = example or ("" if arrived else chapter), visit + 1
+        st.session_state["_landing"] = chapter, id, visit
+    mount({"script": "landing", "id": id, "visit": visit}, key="landing")
 
 
 def _title(name: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -9,7 +10,7 @@ import numpy as np
 import streamlit as st
 
 from gpt2viz.app import prose
-from gpt2viz.app.components.book import ask_guess, compare_guess
+from gpt2viz.app.components import mount
 from gpt2viz.app.course import progress
 from gpt2viz.app.course.written import equals, latex
 from gpt2viz.labels import sentence
@@ -69,6 +70,27 @@ def _ask(id: str) -> None:
     )
 
 
+def ask_guess(
+    title: str,
+    names: Sequence[str],
+    *,
+    key: str,
+    expected: Callable[[object], None],
+    skipped: Callable[[], None],
+) -> None:
+    """Draw a bar for each name, a button that submits the guess, and one that skips it.
+
+    ``expected`` is called with what the browser sends for a guess: hundredths for each of
+    ``names``, but validate it, as any client can send it. ``skipped`` is called if it is skipped.
+    """
+    mount(
+        key=key,
+        data={"script": "guess_bars", "title": title, "names": list(names)},
+        on_expected_change=lambda: expected(st.session_state[key]["expected"]),
+        on_skipped_change=skipped,
+    )
+
+
 def _expect(id: str, sent: object) -> None:
     if guesses.fits(sent, guesses.ROWS[id]):
         progress.guesses()[id] = sent
@@ -83,13 +105,9 @@ def _compare(id: str, guess: list[int]) -> None:
     row, words = guesses.ROWS[id], _PREDICTIONS[id]
     real = np.asarray(guesses.weights(row), float)
     with st.container(border=True, key=f"guessed_{id}"):
-        compare_guess(
-            f"{words.title}, expected and real",
-            row.words,
-            guess,
-            real.tolist(),
-            key=f"compared_{id}",
-        )
+        title = f"{words.title}, expected and real"
+        data = {"title": title, "names": row.words, "guess": guess, "real": real.tolist()}
+        mount({"script": "guess_bars", **data}, key=f"compared_{id}")
         if row.hs > 1:
             divided = latex(np.asarray(guesses.scaled_scores(row)).round(_EXACT))
             st.latex(rf"\text{{divided}} = {divided} \\ \text{{softmax}} {equals(real)}")
