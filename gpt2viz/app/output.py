@@ -36,7 +36,8 @@ class Entry:
     ``packed`` is the pickled picture, a copy that keeps no run's arrays alive; most are never
     unpacked. ``frame`` is the table, or the pickled function that makes it. ``listed`` adds the
     picture's numbers to the page's tables. ``explained`` is true if the page shows its code.
-    ``runs`` names the runs of its numbers: those that the page had by then, none for other numbers.
+    ``runs`` names the runs of its numbers: of its heads, else those that the page had by then; none
+    for other numbers.
     """
 
     packed: bytes | None = None
@@ -184,9 +185,19 @@ def remember(drawn: Picture, of_run: bool = True, *, listed: bool = False) -> st
 
     If ``listed``, its numbers are among the page's tables too.
     """
-    _add(drawn.what, of_run, packed=pickle.dumps(drawn), listed=listed or None)
+    runs = _runs_of(drawn) if of_run else ()
+    _add(drawn.what, runs, packed=pickle.dumps(drawn), listed=listed or None)
     read = _describe_sentences() if of_run else ""
     return " ".join(filter(None, [f"{drawn.what}.", export.alt_text(drawn), read]))
+
+
+def _runs_of(drawn: Picture) -> tuple[str, ...]:
+    """Name the runs whose heads a picture shows; the page's runs by now if it isn't heads alone."""
+    runs, heads = page_outputs().runs, [panel.head for panel in drawn.matrices]
+    shown = [head.run for head in heads if head is not None]
+    if not heads or len(shown) < len(heads):
+        return tuple(runs)
+    return tuple(name for name, key in runs.items() if key in shown)
 
 
 def _describe_sentences() -> str:
@@ -234,7 +245,7 @@ def table(
     session, so let it hold labels and sizes only.
     """
     drawn = pd.DataFrame(frame)
-    _add(name, of_run, frame=drawn)
+    _add(name, tuple(page_outputs().runs) if of_run else (), frame=drawn)
     if tallest is not None:
         options["height"] = _height(drawn, tallest)
     if choose:
@@ -264,7 +275,7 @@ def tables_on_demand(
     Each is made on demand, by a function that pickle can name or a ``partial`` of one.
     """
     for name, make in made.items():
-        _add(name, frame=pickle.dumps(make))
+        _add(name, tuple(page_outputs().runs), frame=pickle.dumps(make))
     entries, names = page_outputs().entries, list(made)
 
     def draw() -> None:
@@ -289,11 +300,10 @@ def draw_numbers(name: str) -> int:
     return len(rows)
 
 
-def _add(name: str, of_run: bool = True, **parts: Any) -> None:
+def _add(name: str, runs: tuple[str, ...], **parts: Any) -> None:
     """Add parts to the entry of that name, or of "name (2)", … if it has such parts already."""
     entries = page_outputs().entries
     new = {part: value for part, value in parts.items() if value is not None}
-    runs = tuple(page_outputs().runs) if of_run else ()
     n, unique = 2, name
     while any(getattr(entries.get(unique), part, None) is not None for part in new):
         n, unique = n + 1, f"{name} ({n})"

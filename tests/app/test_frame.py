@@ -79,6 +79,8 @@ def test_a_file_names_the_sentence_the_edits_and_the_model_of_its_own_numbers_al
     assert files_named("_edited", at) == [False, False, True]  # maps of all patches, and one patch
     at = open_save("predict?predict=generate", cache="true", room="2")
     assert files_named("_edited", at) == [False, True]
+    at = open_save("what_if", edits="off:0.1", picture="lines")
+    assert files_named("_edited", at)[:2] == [False, True]  # baseline, and changed
     at = open_save("find", layer="1", head="2")
     assert files_named("_stories_the-cat-", at) == [True, False]  # maps; a head on random tokens
     at = open_save("textbook?chapter=mask")  # one picture of the sentence's head, others by hand
@@ -211,8 +213,7 @@ def beside(at: AppTest, script: object, *names: str) -> AppTest:
     for name in ("_address", "text", "model", *names):
         if name in at.session_state:
             other.session_state[name] = at.session_state[name]
-    for name, value in at.query_params.items():
-        other.query_params[name] = value
+    other.query_params.update(at.query_params)
     other.run()
     assert not other.exception, other.exception
     return other
@@ -230,8 +231,7 @@ def opened(at: AppTest, session: dict[str, str]) -> AppTest:
     for name in ("_address", "_address_saved"):
         at.session_state[name] = restored.session_state[name]
     at.query_params.clear()
-    for name, value in restored.session_state["asked"].items():
-        at.query_params[name] = value
+    at.query_params.update(restored.session_state["asked"])
     at.run()
     assert not at.exception, at.exception
     return at

@@ -111,11 +111,7 @@ def tokenizer(name: str) -> None:
         prose.markdown(labels.sentence("models.token_list", tokens=tokenizer.n_vocab))
         return
     _name_added_tokens(tokenizer)
-    prose.markdown(
-        "A word starts as single bytes, or characters. Each step merges the neighbouring pair that "
-        "was learned **first** (the lowest rank), until no pair is in the list of merges. `·` is a "
-        "space, and `\\xe2` a byte that isn't a whole character."
-    )
+    prose.markdown(labels.sentence("models.merges"))
     for n, word in enumerate(words):
         _merges(name, n, word)
 

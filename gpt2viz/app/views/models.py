@@ -238,10 +238,7 @@ def _card(name: str) -> None:
             )
             return
         if settings.card_folder(folder) == folder and not run_cache.is_bundled(folder):
-            prose.caption(
-                "Written by the model's makers, and not checked here. Images are left out, as "
-                "nothing is loaded from elsewhere."
-            )
+            prose.caption(sentence("models.card"))
         with st.container(key="card", border=True):
             st.markdown(card.text)
         if card.cut:
@@ -321,10 +318,7 @@ def _config(name: str) -> None:
         height="content",
         column_config={"meaning": st.column_config.TextColumn(width="large")},
     )
-    prose.caption(
-        "*default*: the file doesn't have the field, so the family's own value applies. "
-        "*computed*: it follows from other fields."
-    )
+    prose.caption(sentence("models.fields"))
     others = other_fields(read, values)
     if others:
         prose.markdown("**Not used by gpt2viz**")
