@@ -397,7 +397,7 @@ def _notes(data: Given, facts: _Facts, read: _Layers) -> list[str]:
         ends = {"low": numeral(facts.low, ".4g"), "high": numeral(facts.high, ".4g")}
         notes.append(sentence("notebook.no_weights", **ends, colors=colors))
     if facts.beyond:
-        notes.append(sentence("notebook.beyond", peak=facts.peak, share=facts.beyond))
+        notes.append(sentence("notebook.beyond", peak=facts.peak, share=100 * facts.beyond))
     elif facts.weights and facts.peak != 1:
         notes.append(sentence("notebook.peak", peak=facts.peak))
     off = facts.sums[~(np.abs(facts.sums - 1) <= NEAR)]

@@ -183,7 +183,7 @@ def test_values_have_units_and_their_source(folder: Path) -> None:
     result = {field.name: field for field in explain(config, values)}
     assert result["vocab_size"].value == "420 tokens"
     assert result["n_inner"].value == "empty: 96 channels"
-    assert result["attn_pdrop"].value == "25% of the weights"
+    assert result["attn_pdrop"].value == "25 % of the weights"
     assert result["n_embd"].value == "24 channels"
     assert "The file calls it hidden_size." in result["n_embd"].meaning
     assert (result["n_embd"].source, result["resid_pdrop"].source) == ("config.json", "default")

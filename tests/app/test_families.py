@@ -122,7 +122,7 @@ def test_chapters_on_the_family_end_on_the_models_own_numbers(model: str, models
     assert_allclose(matrix(at["swiglu"], "real_gate"), expected, atol=1e-5)
     most = f"Channel {best[0]} passes most, **{expected[-1][0]:.3f}**"
     assert most in written["swiglu"]
-    assert f"in {(gate < 0).mean():.0%} of all" in written["swiglu"]
+    assert f"in {100 * (gate < 0).mean():.0f} % of all" in written["swiglu"]
 
     key = int(made["weights"][layer][head, n].argmax())
     q, k = (made[f"{part}_unrotated"][layer] for part in "qk")

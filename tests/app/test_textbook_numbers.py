@@ -369,7 +369,7 @@ def test_blocks_and_dropped_weights_are_told_of_by_their_numbers() -> None:
     assert rows["block"].tolist() == ["GELU", "ReLU", "SwiGLU"]
     assert rows["channels inside"].tolist() == [12, 12, 8]
     share = rows["exactly 0 inside"].tolist()
-    assert share[::2] == ["0%", "0%"]
+    assert share[::2] == ["0 %", "0 %"]
     assert f"ReLU has shut **{share[1]}** of the channels" in text
     assert "each has **72 parameters**" in text
     assert rows["smallest inside"][1] == 0

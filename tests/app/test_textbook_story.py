@@ -198,7 +198,7 @@ def test_what_is_expected_is_said_and_what_holds_for_its_own_tables_of_no_others
         best = [words[n] for n in chances.argmax(axis=1)]
         guess = ", ".join(f"“{n}” after “{word}”" for n, word in zip(best, words[:4], strict=True))
         assert f"It expects {guess}" in prose(at)
-        assert f"“{best[3]}” gets **{chances[3].max():.1%}**" in prose(at)
+        assert f"“{best[3]}” gets **{100 * chances[3].max():.1f} %**" in prose(at)
     q, k = (expected()["x"] @ EDITED[f"tiny_{part}0"].T for part in "qk")
     assert f"“{words[(k @ q[3]).argmax()]}” fits best." in prose(edited("crane"))
 
@@ -207,7 +207,7 @@ def test_tables_of_zeros_are_told_too() -> None:
     zeros = {name: spelled(0 * table) for name, table in EDITED.items()}
     at = open_page("textbook", chapter="next-word", **zeros)
     everything = "“A”, “crane”, “ate”, “fish” and “.”"
-    assert f"After “fish”, {everything} each get **20.0%**" in prose(at)
+    assert f"After “fish”, {everything} each get **20.0 %**" in prose(at)
     at = open_page("textbook", chapter="crane", **zeros)
     assert "“A”, “crane”, “ate” and “fish” fit best." in prose(at)
     at.button(key="tiny_reset").click().run()
@@ -351,7 +351,7 @@ def test_the_link_lands_on_the_tensors_of_the_step() -> None:
 def test_what_is_told_of_the_next_word_is_told_on_predict() -> None:
     at = open_page("textbook", chapter="next-word")
     result = oracle(CRANE, True)["next_token_probabilities"]
-    assert f"**{result.max():.1%}**" in prose(at)
+    assert f"**{100 * result.max():.1f} %**" in prose(at)
     requested = link(at, "predict", "predict")
     there = open_page("predict", **{name: requested[name] for name in ("predict", "query")})
     (table,) = (

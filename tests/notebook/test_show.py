@@ -183,7 +183,7 @@ def test_colours_end_where_small_weights_are_seen() -> None:
     seen = np.tri(40, dtype=bool)
     correct = np.clip(np.array(pooled_) / end, 0, 1)[:, seen]
     np.testing.assert_allclose(cells[:, seen] / 252, correct, atol=0.5 / 252 + 1e-6)
-    assert f"{(faint > end).mean():.2%} of the numbers are larger" in " ".join(view.notes)
+    assert f"{100 * (faint > end).mean():.2f} % of the numbers are larger" in " ".join(view.notes)
     result = np.stack(decoded(view.html()))[0]
     assert np.abs(result - faint).max() < end / 64  # a step is a colour that is told from the next
     for given, vmax, expected in (

@@ -102,7 +102,7 @@ def blocks(book: Book, text: str) -> dict[str, str]:
     book.write(text, n=n)
     panels = [vectors(name, ran.output, JOURNEY, _AXES, TOKENS) for name, ran in runs.items()]
     picture("blocks", panels, height=270)
-    shut = {name: f"{float((ran.inside == 0).float().mean()):.0%}" for name, ran in runs.items()}
+    shut = {name: f"{100 * (ran.inside == 0).float().mean():.0f} %" for name, ran in runs.items()}
     output.table(
         {
             "block": list(runs),

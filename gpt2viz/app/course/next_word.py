@@ -89,10 +89,10 @@ def predictions(book: Book) -> dict[str, Any]:
         chances = sampling_distribution(trace.logits_at(n))
         best = int(chances.argmax())
         rows["after"].append(f"{n} {text}")
-        rows["most probable"].append(f"{names[best]}  ({chances[best]:.1%})")
+        rows["most probable"].append(f"{names[best]}  ({100 * chances[best]:.1f} %)")
         came = n + 1 < len(labels)
         chance = chances[trace.token_ids[n + 1]] if came else 0.0
-        rows["what came"].append(f"{labels[n + 1]}  ({chance:.1%})" if came else "")
+        rows["what came"].append(f"{labels[n + 1]}  ({100 * chance:.1f} %)" if came else "")
     output.table(rows, "What the model predicts after each token", tallest=432)
     bits, nothing = surprise(trace)[1:], np.log(len(names))
     cost = bits.sum() * np.log(2) / max(1, len(bits))

@@ -265,7 +265,7 @@ def next_word(book: Book, text: str) -> dict[str, int]:
         followed=_quote(view, n),
         count=f"{len(logits):,}",
         first=literal(names[int(best[0])]),
-        chance=f"{sampling_distribution(logits)[best[0]]:.1%}",
+        chance=f"{100 * sampling_distribution(logits)[best[0]]:.1f} %",
     )
     words = [names[int(id)] for id in best]
     panel = vectors("highest logits", [logits[best]], ("logit",), words, ("", "next word"))
@@ -302,7 +302,7 @@ def gate(book: Book, text: str) -> dict[str, Any]:
     return {
         "channel": best[0],
         "passed": _format(values[-1, 0]),
-        "shut": f"{float((inside.gate < 0).float().mean()):.0%}",
+        "shut": f"{100 * (inside.gate < 0).float().mean():.0f} %",
     }
 
 

@@ -421,7 +421,7 @@ def next_word(book: Book, text: str) -> dict[str, Any]:
         "guesses": ", ".join(guesses),
         "best": _quote(best[_FISH]),
         "one": len(best[_FISH]) == 1,
-        "chance": f"{chances[_FISH].max():.1%}",
+        "chance": f"{100 * chances[_FISH].max():.1f} %",
     }
 
 

@@ -172,8 +172,8 @@ def plane(book: Book) -> dict[str, str]:
         made=[len(words)] if terms else [],
     )
     output.picture(drawn, key="word_plane", of_run=False)
-    first, second = np.asarray(seen_from.share)
-    return {"first": f"{first:.0%}", "second": f"{second:.0%}"}
+    first, second = 100 * np.asarray(seen_from.share)
+    return {"first": f"{first:.0f} %", "second": f"{second:.0f} %"}
 
 
 def neighbours(book: Book) -> None:
