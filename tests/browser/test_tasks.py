@@ -219,6 +219,7 @@ def test_ten_tokens_and_where_a_head_looked(person: Person) -> None:
     chart = person.page.locator(".st-key-row")
     in_sight(chart)
     shown = chart.locator(".chart").evaluate("view => view.figure.data[0].y")
-    layer, head = opening()
-    expected = np.stack(reference(BUNDLED, ids[:-1], True)["weights"])[layer, head, -1]
+    expected = np.stack(reference(BUNDLED, ids[:-1], True)["weights"])[(*opening(), -1)]
     assert_allclose(shown, expected, atol=1e-4)
+    person.page.locator(".st-key-new_tokens [role=radio]").nth(3).click()
+    person.page.wait_for_url(f"**/head?**query={len(ids_of(CRANE)) + 3}**")

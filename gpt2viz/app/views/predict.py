@@ -23,6 +23,7 @@ from gpt2viz.analysis.generation import appraise
 from gpt2viz.analysis.generation import draw as draw_token
 from gpt2viz.app import address, output, pages, parameters, prose, run_cache, server_config
 from gpt2viz.app.clicks import Cell, choose_head, open_head
+from gpt2viz.app.components import mount
 from gpt2viz.app.frame import controls, page, page_fragment, sentence
 from gpt2viz.app.literal import literal
 from gpt2viz.app.parameters import Text
@@ -564,31 +565,30 @@ def _continuation(view: View, ids: tuple[int, ...]) -> bool:
     Returns whether tokens can be clicked: not if no text encodes to them.
     """
     tokenizer = view.model.tokenizer
-    new = [literal(labels.label(tokenizer.token_bytes(n))) for n in ids]
+    new = [labels.label(tokenizer.token_bytes(n)) for n in ids]
     text = _whole_text(view, ids)
     first = len(ids) if text is None else max(0, len(ids) - sentence.AT_ONCE)
-    marked = (f":blue-background[{token}]" for token in new[:first])
+    marked = (f":blue-background[{literal(token)}]" for token in new[:first])
     prose.markdown(" ".join([*map(literal, view.labels), *marked]))
     if text is None or not ids:
         return False
     layer, head = controls.layer_and_head(view)
-    start, key = view.n_tokens, f"new_tokens_{len(ids)}"
 
     def inspect() -> None:
-        if (chosen := st.session_state[key]) is not None:
-            _make_sentence(text, layer, head)
-            address.put(parameters.QUERY, start + chosen)
-            st.session_state[_INSPECTED] = True
+        _make_sentence(text, layer, head)
+        address.put(parameters.QUERY, int(st.session_state["new_tokens"].query))
+        st.session_state[_INSPECTED] = True
 
-    with st.container(key="new_tokens"):
-        st.pills(
-            "Tokens that were written",
-            range(first, len(ids)),
-            format_func=lambda n: f"{new[n]} :small[position {start + n}, id {ids[n]}]",
-            label_visibility="collapsed",
-            key=key,
-            on_change=inspect,
-        )
+    written = {
+        "name": "Tokens that were written",
+        "first": view.n_tokens + first,
+        "labels": [labels.bidi_isolate(token) for token in new[first:]],
+        "ids": ids[first:],
+        "part": False,
+        "chosen": None,
+        "disabled": False,
+    }
+    mount({"script": "choices.tokens"} | written, key="new_tokens", on_query_change=inspect)
     return True
 
 
