@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from html import unescape
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -294,9 +293,8 @@ def test_every_token_is_sent_with_its_id_and_as_nothing_but_text() -> None:
 
 
 def test_what_is_written_from_right_to_left_keeps_to_itself() -> None:
-    # The bundled model reads no such letter in one token.
-    run: Any = SimpleNamespace(labels=["a", "·שלום", "b"], token_ids=[5, 6, 7])
-    data = strip.chips(run, range(1, 3), 0)
+    labels = ["a", "·שלום", "b"]  # the bundled model reads no such letter in one token
+    data = strip.chips(labels, [5, 6, 7], range(1, 3), 0)
     assert data["labels"] == ["\u2068·שלום\u2069", "b"]
     assert (data["ids"], data["first"], data["part"], data["chosen"]) == ([6, 7], 1, True, 0)
 

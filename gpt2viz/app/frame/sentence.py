@@ -183,24 +183,28 @@ def choose_part(trace: Trace, query: int | None) -> range:
 
 
 def _draw_chips(trace: Trace, shown: range, query: int | None, choosing: str) -> None:
-    data = chips(trace, shown, query if choosing else None) | {"disabled": not choosing}
+    data = chips(trace.labels, trace.token_ids, shown, query if choosing else None)
+    data["disabled"] = not choosing
     with st.container(key="tokens", horizontal=True, vertical_alignment="center"):
         st.markdown(data["name"], help=prose.tip(f"{A_CHIP} {choosing}".strip()), width="content")
-        mount({"script": "choices.tokens"} | data, key="token_chips", on_query_change=choose_token)
+        mount(data, key="token_chips", on_query_change=choose_token)
 
 
-def chips(trace: Trace, shown: range, query: int | None) -> dict[str, Any]:
+def chips(
+    labels: Sequence[str], ids: Sequence[int], shown: range, query: int | None
+) -> dict[str, Any]:
     """Return what the browser draws of the ``shown`` tokens, one of which may be ``query``.
 
     If the page's scripts can draw the result of a choice, the browser makes it, otherwise the
     server.
     """
     return {
-        "name": pluralize(len(trace.labels), "tokens"),
+        "script": "choices.tokens",
+        "name": pluralize(len(labels), "tokens"),
         "first": shown.start,
-        "labels": [bidi_isolate(trace.labels[n]) for n in shown],
-        "ids": [trace.token_ids[n] for n in shown],
-        "part": len(shown) < len(trace.labels),
+        "labels": [bidi_isolate(labels[n]) for n in shown],
+        "ids": [ids[n] for n in shown],
+        "part": len(shown) < len(labels),
         "chosen": query,
         "disabled": False,
     }

@@ -321,8 +321,8 @@ def _words(view: View, before: View, at: tuple[int, int], numbers: str) -> None:
     rows = weights[:0] if numbers else weights[shown.start : shown.stop]
     clicked = mount(
         {
+            **chips(trace.labels, trace.token_ids, shown, view.query),
             "script": "words",
-            **chips(trace, shown, view.query),
             "n_tokens": view.n_tokens,
             "layer": layer,
             "head": head,

@@ -579,16 +579,9 @@ def _continuation(view: View, ids: tuple[int, ...]) -> bool:
         address.put(parameters.QUERY, int(st.session_state["new_tokens"].query))
         st.session_state[_INSPECTED] = True
 
-    written = {
-        "name": "Tokens that were written",
-        "first": view.n_tokens + first,
-        "labels": [labels.bidi_isolate(token) for token in new[first:]],
-        "ids": ids[first:],
-        "part": False,
-        "chosen": None,
-        "disabled": False,
-    }
-    mount({"script": "choices.tokens"} | written, key="new_tokens", on_query_change=inspect)
+    strip = sentence.chips(new, ids, range(first, len(ids)), None)
+    strip |= {"name": "Tokens that were written", "first": view.n_tokens + first}
+    mount(strip, key="new_tokens", on_query_change=inspect)
     return True
 
 
