@@ -17,12 +17,13 @@ import streamlit as st
 from gpt2viz import Trace, export
 from gpt2viz.app import popover, run_cache, source_code
 from gpt2viz.app.clicks import Cell, Drag
-from gpt2viz.app.components import chart, tiles
+from gpt2viz.app.components import mount, tiles
 from gpt2viz.app.source_code import Made
 from gpt2viz.labels import pluralize
 from gpt2viz.pictures.canvas import Matrices
 from gpt2viz.pictures.palette import LIGHT, Palette
 from gpt2viz.pictures.picture import ENTROPY, RANK, Lens, Picture
+from gpt2viz.pictures.plotly.chart import chart
 from gpt2viz.run.key import RunKey
 
 #: The name of the run of the address's sentence, the same on every page that has one.
@@ -164,7 +165,7 @@ def picture(
         elif isinstance(drawn, Lens):
             _lens(drawn, alt_text, colors, key)
         else:
-            chart.draw(drawn, alt_text, colors, key=key, choose=choose)
+            _chart(drawn, alt_text, colors, key, choose)
     if made_by:
         code(*made_by, of=[drawn.what], slot=slot)
 
@@ -177,7 +178,35 @@ def _lens(drawn: Lens, alt_text: str, colors: Palette, key: str) -> None:
         tiles.draw(drawn.tokens, alt_text, colors, key=key)
     with right:
         words = f"{drawn.what}: {RANK}, {ENTROPY}."
-        chart.draw(drawn, words, colors, key=f"{key}_curves", named=False)
+        _chart(drawn, words, colors, f"{key}_curves", named=False)
+
+
+def _chart(
+    drawn: Picture,
+    alt_text: str,
+    colors: Palette,
+    key: str,
+    choose: Callable[[Cell], None] | None = None,
+    **options: Any,
+) -> None:
+    """Draw bars, curves or points with the ``options`` of their kind, as SVG from Plotly's JSON.
+
+    Plotly's own library takes a browser over a second to load. ``choose`` gets a cell whose panel
+    is the first of the clicked point's ``customdata``.
+    """
+
+    def picked() -> None:
+        if choose and (name := st.session_state[key].picked):
+            choose(Cell(str(name), 0, 0))
+
+    data = {
+        "script": "chart",
+        "figure": chart(drawn, colors, **options),
+        "grid": colors.grid,
+        "alt": alt_text,
+        "chooses": choose is not None,
+    }
+    mount(data, key=key, on_picked_change=picked)
 
 
 def remember(drawn: Picture, of_run: bool = True, *, listed: bool = False) -> str:
