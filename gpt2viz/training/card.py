@@ -101,9 +101,9 @@ def overlap_text(figures: dict[str, Any]) -> str:
     stored = figures["overlap"]
     return (
         f"Books quote and reprint each other: of the runs of {OVERLAP} words in the held-out text, "
-        f"{stored['share']:.1%} also occur in the training part of some book; for one book it is "
-        f"{stored['most in a book']:.0%}. Without the paragraphs that contain such a run, the "
-        f"model needs {stored['bits per byte without']:.3f} bits per byte."
+        f"{100 * stored['share']:.1f} % also occur in the training part of some book; for one book "
+        f"it is {100 * stored['most in a book']:.0f} %. Without the paragraphs that contain such a "
+        f"run, the model needs {stored['bits per byte without']:.3f} bits per byte."
     )
 
 
@@ -124,7 +124,7 @@ def recipe_text(recipe: Recipe, run: dict[str, Any], hardware: str) -> str:
     for phase in recipe.phases:
         steps = min(phase.steps, last["step"] - done)
         if steps > 0:
-            shares = (f"{phase.repeated:.0%}", f"{phase.own:.0%}", f"{phase.last_rate:.0%}")
+            shares = [f"{100 * x:.0f} %" for x in (phase.repeated, phase.own, phase.last_rate)]
             rows.append((f"{steps:,}", phase.batch, phase.length, *shares))
         done += phase.steps
     points = [

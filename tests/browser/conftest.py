@@ -326,8 +326,8 @@ address => new Promise(done => {
 })
 """
 
-# A component's script comes after the element that it draws in; what was drawn last may have asked
-# for another run.
+# A component's script comes after the element that it draws in, or not before what it lies in is
+# unfolded; what was drawn last may have asked for another run.
 _SETTLED = """
 ([requested, looks]) => {
   const drawn = document.querySelector(".stApp[data-test-script-state='notRunning']")
@@ -335,7 +335,7 @@ _SETTLED = """
     && !document.querySelector("[data-testid='stSkeleton']")
     && !document.getAnimations().some(({ effect }) =>  // what is unfolding moves what lies below
          effect.target?.closest("[data-testid='stExpander']"))
-    && [...document.querySelectorAll("[data-testid='stBidiComponentIsolated']")]
+    && [...document.querySelectorAll("[data-testid$=ComponentIsolated]:not(details:not([open]) *)")]
          .every(({ shadowRoot }) => shadowRoot?.querySelector("[data-script]")
            && !shadowRoot.querySelector(".steps")?.p?.more  // points to be read
            && !shadowRoot.querySelector("[data-script] > *")?.matches(
