@@ -7,7 +7,8 @@ the numbers of a GPT-2 that shares no code with the package.
 from __future__ import annotations
 
 import json
-from functools import cache
+from functools import cache, lru_cache
+from typing import Any
 
 import numpy as np
 from safetensors.numpy import load_file
@@ -44,10 +45,16 @@ def ids_of(text: str) -> list[int]:
     return bundled_model().tokenizer.encode(text)
 
 
+@lru_cache(16)
+def stages(text: str, causal: bool = True) -> dict[str, Any]:
+    """Every stage of a text's run, by the NumPy GPT-2: see ``reference``."""
+    return reference(BUNDLED, ids_of(text), causal)
+
+
 @cache
 def weights(text: str, causal: bool = True) -> np.ndarray:
     """(n_layer, nh, T, T)."""
-    return np.stack(reference(BUNDLED, bundled_model().tokenizer.encode(text), causal)["weights"])
+    return np.stack(stages(text, causal)["weights"])
 
 
 def hardest(of: np.ndarray) -> np.ndarray:

@@ -21,7 +21,6 @@ from gpt2viz.app.components.attention import line_heads
 from gpt2viz.app.frame.examples import EXAMPLES
 from gpt2viz.app.views import attention, edits
 from gpt2viz.app.views.measures import MEASURES
-from gpt2viz.model.checkpoint import BUNDLED
 from gpt2viz.pictures.lines import Lines
 from gpt2viz.pictures.pooling import THUMBNAIL
 from gpt2viz.run.edits import parse_edits
@@ -46,10 +45,11 @@ from tests.bundled import (
     N_LAYER,
     hardest,
     opening,
+    stages,
     weights,
 )
 from tests.js.test_scripts import HERE, run
-from tests.numpy_gpt2 import reference, softmax
+from tests.numpy_gpt2 import softmax
 
 
 def words(at: Any) -> str:
@@ -140,17 +140,15 @@ def test_the_mask_switch_says_what_changed(model: gpt2viz.Model) -> None:
     (text,) = re.findall(
         r"The next token: “(.+)” (.+) %, with the mask on “(.+)” (.+) %\.", words(at)
     )
-    ids = model.tokenizer.encode(CRANE)
     for (token, percent), causal in ((text[:2], False), (text[2:], True)):
-        p = softmax(reference(BUNDLED, ids, causal)["logits"][-1])
+        p = softmax(stages(CRANE, causal)["logits"][-1])
         best = model.tokenizer.decode([int(p.argmax())]).replace(" ", "·")
         assert best == token.replace("\\", "")
         assert float(percent) == pytest.approx(100 * p.max(), abs=0.06)
 
 
 def test_the_next_tokens_come_from_words_that_sum_to_their_logits(model: gpt2viz.Model) -> None:
-    ids = model.tokenizer.encode(CRANE)
-    logits = reference(BUNDLED, ids, True)["logits"][-1]
+    logits, trace = stages(CRANE)["logits"][-1], gpt2viz.trace(model, CRANE)
     coming, order = chips(open_page("attention"))["next"], (-logits).argsort()
     shown = [float(word["percent"].removesuffix(" %")) for word in coming]
     assert_allclose(shown, 100 * softmax(logits)[order[:5]], atol=0.51)
@@ -160,7 +158,7 @@ def test_the_next_tokens_come_from_words_that_sum_to_their_logits(model: gpt2viz
         numbers = [of["value"] for of in word["words"]]
         whole = sum(numbers) + word["others"] + word["mlps"] + word["rest"]
         assert whole == pytest.approx(word["logit"], abs=1e-9)
-        heads = gpt2viz.route(model, gpt2viz.trace(model, ids), int(token)).heads
+        heads = gpt2viz.route(model, trace, int(token)).heads
         near: Any = {"rtol": 0, "atol": 1e-5}  # the page's run may begin with another's
         assert_allclose(numbers, [heads[:, :, of["key"]].sum() for of in word["words"]], **near)
         assert_allclose(abs(numbers[0]), abs(heads.sum(axis=(0, 1))).max(), **near)
@@ -168,7 +166,7 @@ def test_the_next_tokens_come_from_words_that_sum_to_their_logits(model: gpt2viz
             for layer, head, value in of["heads"]:
                 assert_allclose(value, heads[layer, head, of["key"]], **near)
             assert_allclose(abs(of["heads"][0][2]), abs(heads[:, :, of["key"]]).max(), **near)
-        mlps = gpt2viz.contributions(model, gpt2viz.trace(model, ids), int(token)).mlp
+        mlps = gpt2viz.contributions(model, trace, int(token)).mlp
         assert_allclose(word["mlps"], mlps.sum(), **near)
 
 

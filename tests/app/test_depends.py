@@ -29,8 +29,8 @@ from tests.app.pages import (
     pictures,
     press,
 )
-from tests.bundled import HEADS, N_HEAD, bundled_model, copier, ids_of
-from tests.numpy_gpt2 import Tolerance, reference, softmax, unchanged
+from tests.bundled import HEADS, N_HEAD, bundled_model, copier, ids_of, stages
+from tests.numpy_gpt2 import Tolerance, reference, softmax
 
 CLEAN, CORRUPTED = "A crane ate fish. A crane ate", "A crane ate corn. A crane ate"
 TOLERANCE: Tolerance = {"rtol": 2e-4, "atol": 2e-4}
@@ -96,17 +96,14 @@ def test_nothing_is_an_answer_like_any_other_word() -> None:
 
 
 def test_a_cell_is_what_numpy_gives_with_that_piece_put_in() -> None:
-    clean = reference(BUNDLED, ids_of(CLEAN), causal=True)
+    clean = stages(CLEAN)
 
     def put(name: str, made: np.ndarray) -> np.ndarray:
         here = (name == "residual_in.2") & (np.arange(len(made)) == 7)
         return np.where(here[:, None], clean["residual_out"][1], made) if here.any() else made
 
-    corrupted, changed = (
-        reference(BUNDLED, ids_of(CORRUPTED), causal=True, becomes=becomes)
-        for becomes in (unchanged, put)
-    )
-    first, second, patched = (run["logits"][-1] for run in (clean, corrupted, changed))
+    changed = reference(BUNDLED, ids_of(CORRUPTED), causal=True, becomes=put)
+    first, second, patched = (run["logits"][-1] for run in (clean, stages(CORRUPTED), changed))
     right, wrong = first.argmax(), second.argmax()
     numbers = [row[right] - row[wrong] for row in (second, patched, first)]
     share = (numbers[1] - numbers[0]) / (numbers[2] - numbers[0])

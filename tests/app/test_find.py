@@ -33,7 +33,7 @@ from tests.app.pages import (
     plain,
     titles,
 )
-from tests.bundled import HS, N_HEAD, N_LAYER, VOCABULARY, bundled_model, ids_of
+from tests.bundled import HS, N_HEAD, N_LAYER, VOCABULARY, bundled_model, ids_of, stages, weights
 from tests.checkpoints import write_checkpoint
 from tests.numpy_gpt2 import Tolerance, read, reference
 
@@ -41,49 +41,39 @@ TEXT = "When Mary and John went to the garden, John gave the flower to Mary"
 TOLERANCE: Tolerance = {"rtol": 2e-4, "atol": 2e-4}
 
 
-@pytest.fixture(scope="module")
-def ids() -> list[int]:
-    return ids_of(TEXT)
-
-
-@pytest.fixture(scope="module")
-def stages(ids: list[int]) -> Any:
-    return reference(BUNDLED, ids, causal=True)
-
-
-def test_every_map_of_the_atlas(stages: Any, ids: list[int]) -> None:
+def test_every_map_of_the_atlas() -> None:
     at = open_page("find", text=TEXT)
     half = np.random.default_rng(0).choice(VOCABULARY, 50, replace=False)
     probe = [int(n) for n in half] * 2
     texts = {
-        "your sentence": (stages, ids),
+        "your sentence": (stages(TEXT), ids_of(TEXT)),
         "random tokens, repeated": (reference(BUNDLED, probe, causal=True), probe),
     }
     drawn = {matrix.name: matrix.values for matrix in matrices(at, "atlas_maps")}
     # The bundled model's survey has a row of its own, and so has what its weights say.
     assert len(drawn) == 3 * len(SCORES) + len(WEIGHT_SCORES)
     for text, (run, words) in texts.items():
-        for layer, weights in enumerate(run["weights"]):
-            for name, scores in expected_scores(weights, words).items():
+        for layer, heads in enumerate(run["weights"]):
+            for name, scores in expected_scores(heads, words).items():
                 shown = drawn[f"{SCORES[name].title}, {text}"][layer]
                 assert_allclose(shown, scores, rtol=1e-3, atol=1e-3)
 
 
-def test_the_ranking_is_the_chosen_score_on_the_chosen_text(stages: Any, ids: list[int]) -> None:
+def test_the_ranking_is_the_chosen_score_on_the_chosen_text() -> None:
     at = open_page("find", text=TEXT, habit="duplicate token", on="sentence", only="2,3")
     table = at.dataframe[0].value
     assert list(table.columns[:3]) == ["layer", "head", "duplicate token"]
     assert set(table["layer"]) == {2, 3}
     assert list(table["duplicate token"]) == sorted(table["duplicate token"], reverse=True)
     for row in table.to_dict("records"):
-        scores = expected_scores(stages["weights"][row["layer"]], ids)
+        scores = expected_scores(weights(TEXT)[row["layer"]], ids_of(TEXT))
         for name, values in scores.items():
             assert row[SCORES[name].title] == pytest.approx(values[row["head"]], abs=1e-3)
     best = [f"{row['layer']}.{row['head']}" for row in table.head(4).to_dict("records")]
     pictures = heatmaps(at, "best_heads")
     assert list(pictures) == best
     layer, head = map(int, best[0].split("."))
-    assert_allclose(pictures[best[0]], stages["weights"][layer][head], **TOLERANCE)
+    assert_allclose(pictures[best[0]], weights(TEXT)[layer][head], **TOLERANCE)
 
 
 def test_the_ranking_by_the_weights_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -114,12 +104,12 @@ def test_the_ranking_by_the_weights_alone(tmp_path: Path, monkeypatch: pytest.Mo
     assert not both.warning
 
 
-def test_a_chosen_head_is_shown_in_place_of_the_best(stages: Any) -> None:
+def test_a_chosen_head_is_shown_in_place_of_the_best() -> None:
     find = {"text": TEXT, "habit": "entropy", "on": "sentence", "layer": "3", "head": "1"}
     at = open_page("find", **find, only="0")
     shown = heatmaps(at, "best_heads")
     assert list(shown) == ["3.1"], "of whichever layers are listed"
-    assert_allclose(shown["3.1"], stages["weights"][3][1], **TOLERANCE)
+    assert_allclose(shown["3.1"], weights(TEXT)[3][1], **TOLERANCE)
     assert set(map(tuple, frames(at, "atlas_maps"))) == {(3, 3, 1, 1)}
     at.button(key="best_instead").click().run()
     assert {name[0] for name in heatmaps(at, "best_heads")} == {"0"}
@@ -166,11 +156,11 @@ def test_one_token_has_no_score() -> None:
     assert len(pictures(at)) == 1
 
 
-def test_who_looks_from_here_to_there(stages: Any) -> None:
+def test_who_looks_from_here_to_there() -> None:
     size = "size of contribution"
     at = open_page("find", text=TEXT, find="look", query="14", keys="1,3", rank=size)
-    alpha = np.array(stages["weights"])[:, :, 14, [1, 3]]  # (n_layer, nh, 2)
-    v = np.array(stages["v"])[:, :, [1, 3]]
+    alpha = weights(TEXT)[:, :, 14, [1, 3]]  # (n_layer, nh, 2)
+    v = np.array(stages(TEXT)["v"])[:, :, [1, 3]]
     drawn = heatmaps(at, "map_attention weight")["attention weight"]
     assert_allclose(drawn, alpha.sum(axis=2), **TOLERANCE)
     for layer, shown in enumerate(heatmaps(at, f"map_{size}")[size]):
@@ -192,9 +182,9 @@ def test_only_keys_that_the_query_may_see_are_offered() -> None:
         assert len(keys(at).proto.options) == offered
 
 
-def test_a_pair_is_chosen_as_it_opens(stages: Any) -> None:
+def test_a_pair_is_chosen_as_it_opens() -> None:
     """The hardest look of the chosen head, on the diagonal and in the first column left out."""
-    looks = stages["weights"][2][1].copy()
+    looks = weights(TEXT)[2][1].copy()
     np.fill_diagonal(looks, 0)
     looks[:, 0] = 0
     hardest = int(looks.max(axis=1).argmax())
@@ -202,8 +192,7 @@ def test_a_pair_is_chosen_as_it_opens(stages: Any) -> None:
         at = open_page("find", text=TEXT, find="look", layer="2", head="1", **chosen)
         key = int(looks[query].argmax())
         shown = heatmaps(at, "map_attention weight")["attention weight"]
-        expected = [stages["weights"][layer][:, query, key] for layer in range(N_LAYER)]
-        assert_allclose(shown, expected, **TOLERANCE)
+        assert_allclose(shown, weights(TEXT)[:, :, query, key], **TOLERANCE)
         (text,) = [plain(c.value) for c in at.caption if "Example" in c.value]
         assert "in head 2.1, " in text
         assert f"({query}) attends to " in text
@@ -228,17 +217,15 @@ def test_the_token_that_looks_stays_when_keys_are_chosen() -> None:
     assert not any("Example" in c.value for c in at.caption)
 
 
-def cosines(stages: Any, pattern: np.ndarray, since: int = 1) -> np.ndarray:
+def cosines(pattern: np.ndarray, since: int = 1) -> np.ndarray:
     """(n_layer, nh): how alike each head's rows from ``since`` on are to a pattern's."""
-    rows = np.array(stages["weights"])[:, :, since:].reshape(N_LAYER, N_HEAD, -1)
+    rows = weights(TEXT)[:, :, since:].reshape(N_LAYER, N_HEAD, -1)
     of = pattern[since:].ravel()
     result: np.ndarray = rows @ of / np.linalg.norm(rows, axis=-1) / np.linalg.norm(of)
     return result
 
 
-def test_heads_most_like_a_drawn_pattern_which_begins_anew_without_painted_cells(
-    stages: Any,
-) -> None:
+def test_heads_most_like_a_drawn_pattern_which_begins_anew_without_painted_cells() -> None:
     at = open_page("find", text=TEXT, find="pattern", pattern="stripes", n="3", cells="7:2,9:6")
     expected = np.zeros((15, 15))
     for t in range(15):
@@ -251,7 +238,7 @@ def test_heads_most_like_a_drawn_pattern_which_begins_anew_without_painted_cells
             expected[t, j] = 1 / len(keys)
     assert_allclose(heatmaps(at, "drawn")["pattern"], expected, rtol=1e-6)
     shown = heatmaps(at, "map_similarity")["cosine similarity"]
-    assert_allclose(shown, cosines(stages, expected, since=3), atol=1e-3)
+    assert_allclose(shown, cosines(expected, since=3), atol=1e-3)
     assert at.button[-1].label == "Clear 2 painted cells"
     at.selectbox(key="pattern").set_value("empty").run()
     assert not at.exception
@@ -261,17 +248,17 @@ def test_heads_most_like_a_drawn_pattern_which_begins_anew_without_painted_cells
     assert heatmaps(at, "drawn")["pattern"][:, 0].all()
 
 
-def test_heads_most_like_a_chosen_one(stages: Any) -> None:
+def test_heads_most_like_a_chosen_one() -> None:
     at = open_page("find", text=TEXT, find="head", layer="2", head="3")
-    assert_allclose(heatmaps(at, "chosen_head")["weights"], stages["weights"][2][3], **TOLERANCE)
+    assert_allclose(heatmaps(at, "chosen_head")["weights"], weights(TEXT)[2][3], **TOLERANCE)
     shown = heatmaps(at, "map_similarity")["cosine similarity"]
     assert shown[2, 3] == pytest.approx(1)
-    assert_allclose(shown, cosines(stages, stages["weights"][2][3]), atol=1e-3)
+    assert_allclose(shown, cosines(weights(TEXT)[2][3]), atol=1e-3)
     table = at.dataframe[0].value
     assert (table["layer"][0], table["head"][0]) == (2, 3)
 
 
-def test_all_heads_by_likeness(stages: Any) -> None:
+def test_all_heads_by_likeness() -> None:
     at = open_page("find", text=TEXT, find="all", alike="0.8")
     (drawn,) = matrices(at, "alike_map")
     names, shown = drawn.grid["columns"], drawn.values
@@ -280,7 +267,7 @@ def test_all_heads_by_likeness(stages: Any) -> None:
     ]
     layers, heads = ([int(name[i]) for name in names] for i in (0, 2))
     for row, layer, head in zip(shown, layers, heads, strict=True):
-        expected = cosines(stages, stages["weights"][layer][head])
+        expected = cosines(weights(TEXT)[layer][head])
         assert_allclose(row, expected[layers, heads], atol=1e-3)
     table = at.dataframe[0].value
     assert len(table)
@@ -360,8 +347,8 @@ def test_the_bundled_survey_is_of_the_bundled_model() -> None:
         best = rows.sort_values("value").iloc[-1]
         said_ids = model.tokenizer.encode(best["text"])
         if model.tokenizer.decode(said_ids) == best["text"] and len(said_ids) <= 64:
-            weights = reference(BUNDLED, said_ids, causal=True)["weights"][best["layer"]]
-            score = expected_scores(weights, said_ids)[name][best["head"]]
+            heads = reference(BUNDLED, said_ids, causal=True)["weights"][best["layer"]]
+            score = expected_scores(heads, said_ids)[name][best["head"]]
             tried += score == pytest.approx(best["value"], abs=2e-3)
     assert tried >= 6  # a passage cut within a word may be other tokens when read alone
     record = BUNDLED / "survey"

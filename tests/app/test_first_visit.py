@@ -23,10 +23,9 @@ from gpt2viz.model.checkpoint import BUNDLED
 from tests.app.cases import each
 from tests.app.pages import ROOT, chips, open_page, page_text, plain
 from tests.app.test_frame import saved
-from tests.bundled import N_LAYER, bundled_model
+from tests.bundled import N_LAYER, bundled_model, ids_of, weights
 from tests.docs.examples import keeps, row_of
 from tests.llama_checkpoints import write_llama
-from tests.numpy_gpt2 import reference
 
 
 def bar(at: AppTest) -> str:
@@ -119,16 +118,14 @@ def test_the_tour_is_offered_off_the_tour_and_has_six_steps_at_most() -> None:
 
 
 def test_the_heads_do_what_the_tour_says() -> None:
-    model = bundled_model()
-    ids = model.tokenizer.encode(TEXT)
-    shown = reference(BUNDLED, ids, True)
-    words = [model.tokenizer.token_bytes(token).decode() for token in ids]
+    tokenizer = bundled_model().tokenizer
+    words = [tokenizer.token_bytes(token).decode() for token in ids_of(TEXT)]
     assert (words[2], words[AFTER], words[LAST]) == (" sat", " on", " sat")
-    back = np.array(shown["weights"][BACK[0]])[BACK[1]]
+    back = weights(TEXT)[BACK]
     assert (np.diagonal(back, -1) > 0.9).all()
-    copy = np.array(shown["weights"][COPY[0]])[COPY[1], LAST]
+    copy = weights(TEXT)[COPY][LAST]
     assert copy.argmax() == AFTER
-    free = np.array(reference(BUNDLED, ids, False)["weights"][COPY[0]])[COPY[1], 2]
+    free = weights(TEXT, causal=False)[COPY][2]
     assert free.argmax() == AFTER == 3
     assert free[AFTER] > 0.5
 

@@ -15,7 +15,6 @@ from gpt2viz.analysis.circuits import Ranked, Scored, head_circuit
 from gpt2viz.analysis.weight_scores import weight_scores
 from gpt2viz.arrays import Array
 from gpt2viz.labels import label
-from gpt2viz.model.checkpoint import BUNDLED
 from gpt2viz.pictures.circuits import token_table
 from gpt2viz.survey.stored import read_survey
 from tests.app.cases import each
@@ -33,8 +32,9 @@ from tests.bundled import (
     copiers_of,
     ids_of,
     itself,
+    stages,
+    weights,
 )
-from tests.numpy_gpt2 import reference
 
 
 def test_the_copier_of_the_bundled_model() -> None:
@@ -160,7 +160,7 @@ def test_the_sentence_said_twice_is_offered_and_copied_there(n: int) -> None:
     tokenizer = bundled_model().tokenizer
     ids = tokenizer.encode(TWICE)
     query, key = at.session_state["query"], at.session_state["key"]
-    row = reference(BUNDLED, ids, True)["weights"][layer][head][query]
+    row = weights(TWICE)[layer, head, query]
     assert row.argmax() == key
     assert ids[key - 1] == ids[query], "what followed the same token"
     asks, copied = (tokenizer.decode([ids[n]]).replace(" ", "·") for n in (query, key))
@@ -212,8 +212,7 @@ def proof(page: str, text: str) -> tuple[float, float]:
 def test_the_difference_is_small_beside_what_attention_added(page: str) -> None:
     difference, largest = proof(page, TEXT)
     assert 0 <= difference < 1e-3
-    ids = ids_of(TEXT)
-    added = np.array(reference(BUNDLED, ids, causal=True)["attention_output"])  # (n_layer, T, C)
+    added = np.array(stages(TEXT)["attention_output"])  # (n_layer, T, C)
     assert largest == pytest.approx(np.abs(added[[*PAGES[page]]]).max(), rel=5e-3)
 
 

@@ -26,8 +26,8 @@ from tests.app.pages import (
     sent,
     titles,
 )
-from tests.bundled import HEADS, HS, N_HEAD, C, bundled_model
-from tests.numpy_gpt2 import Tolerance, read, reference
+from tests.bundled import HEADS, HS, N_HEAD, C, bundled_model, stages
+from tests.numpy_gpt2 import Tolerance, read
 from tests.pictures.test_svg import colors, shade
 
 TEXT = "The animal didn't cross the street because it was too tired"
@@ -35,9 +35,8 @@ TOLERANCE: Tolerance = {"rtol": 2e-4, "atol": 2e-4}  # the bundled model's score
 
 
 @pytest.fixture(scope="module", params=[True, False], ids=["masked", "unmasked"])
-def expected(request: pytest.FixtureRequest, model: gpt2viz.Model) -> Any:
-    causal = request.param
-    return causal, reference(BUNDLED, model.tokenizer.encode(TEXT), causal)
+def expected(request: pytest.FixtureRequest) -> Any:
+    return request.param, stages(TEXT, request.param)
 
 
 def address(causal: bool, **more: str) -> dict[str, str]:
@@ -45,13 +44,13 @@ def address(causal: bool, **more: str) -> dict[str, str]:
 
 
 def test_all_heads_of_the_model(expected: Any) -> None:
-    causal, stages = expected
+    causal, made = expected
     at = open_page("attention", **address(causal, layer="2"))
     (every,) = (p for p in at.session_state["_shown"].pictures.values() if "tiles" in vars(p))
-    assert_allclose(every.tiles, stages["weights"], **TOLERANCE)  # what can be read of it
+    assert_allclose(every.tiles, made["weights"], **TOLERANCE)  # what can be read of it
     shown = heatmaps(at, "all_heads")
     assert len(shown) == HEADS
-    for layer, heads in enumerate(stages["weights"]):
+    for layer, heads in enumerate(made["weights"]):
         assert_allclose([shown[f"{layer}.{n}"] for n in range(N_HEAD)], heads, atol=SHADE)
     assert {(m.panel["low"], m.panel["high"]) for m in matrices(at, "all_heads")} == {(0, 1)}
     later = np.triu(np.ones((12, 12), bool), 1)
@@ -62,7 +61,7 @@ def test_all_heads_of_the_model(expected: Any) -> None:
 
 def test_a_masked_cell_is_no_zero_in_a_table(expected: Any) -> None:
     """Not in Numbers, which Save writes to files, and not in the table below the pictures."""
-    causal, stages = expected
+    causal, made = expected
     at = open_page("attention", **address(causal, layer="2", head="3"))
     shown = at.session_state["_shown"]
     later = np.triu(np.ones((12, 12), bool), 1) & causal
@@ -72,7 +71,7 @@ def test_a_masked_cell_is_no_zero_in_a_table(expected: Any) -> None:
         if "head 3" in name and "query" in (frame.index.name or "")
     )
     assert_array_equal(table.isna(), later)
-    weights = np.where(later, 0, stages["weights"][2][3])
+    weights = np.where(later, 0, made["weights"][2][3])
     assert_allclose(table.fillna(0).to_numpy(np.float64), weights, **TOLERANCE)
     for name, picture in shown.pictures.items():
         table, n_heads = picture.table(), picture.table()["picture"].nunique()
@@ -81,11 +80,11 @@ def test_a_masked_cell_is_no_zero_in_a_table(expected: Any) -> None:
 
 
 def test_value_weighted_and_without_the_first_token(expected: Any) -> None:
-    causal, stages = expected
+    causal, made = expected
     projection = read(BUNDLED).w["h.2.attn.c_proj.weight"].reshape(N_HEAD, HS, C)
-    given = np.linalg.norm(stages["v"][2] @ projection, axis=-1)
-    lengths = stages["weights"][2] * given[:, None, :]
-    rest = stages["weights"][2][:, 1:, 1:]
+    given = np.linalg.norm(made["v"][2] @ projection, axis=-1)
+    lengths = made["weights"][2] * given[:, None, :]
+    rest = made["weights"][2][:, 1:, 1:]
     rest = rest / rest.sum(axis=-1, keepdims=True)
     for head in (0, N_HEAD - 1):
         chosen = address(causal, layer="2", head=str(head))
@@ -99,7 +98,7 @@ def test_value_weighted_and_without_the_first_token(expected: Any) -> None:
 
 
 def test_every_stage_inside_a_head(expected: Any) -> None:
-    causal, stages = expected
+    causal, made = expected
     at = open_page("head", **address(causal, layer="1", head="4"))
     tips = [plain(m.help) for m in at.markdown if m.help.startswith("(B, nh, T, ")]
     assert len(tips) == len(gpt2viz.HEAD_STAGES)
@@ -109,8 +108,8 @@ def test_every_stage_inside_a_head(expected: Any) -> None:
         assert record is not None
         assert text.endswith(f"`{record.code}`")
         shown = heatmaps(at, f"stage_{key}")[key]
-        assert_allclose(shown, stages[key][1][4], **TOLERANCE, err_msg=key)
-        numbers = stages[key][1][4]
+        assert_allclose(shown, made[key][1][4], **TOLERANCE, err_msg=key)
+        numbers = made[key][1][4]
         finite = numbers[np.isfinite(numbers)]
         written = re.search(r"\n(\S+) to ([^\s;]+)", text)
         assert written
@@ -124,13 +123,13 @@ def number(text: str) -> float:
 
 
 def test_the_cell_is_worked_out(expected: Any) -> None:
-    causal, stages = expected
+    causal, made = expected
     at = open_page("head", **address(causal, layer="1", head="4", query="7", key="9"))
     tables = at.session_state["_shown"].tables
     dot, output = (tables[f"{name}, dimension by dimension"] for name in ("q·k", "The output"))
     softmax = tables["Softmax, key by key"]
-    q, k, v = (stages[name][1][4] for name in "qkv")
-    weights = stages["weights"][1][4][7]
+    q, k, v = (made[name][1][4] for name in "qkv")
+    weights = made["weights"][1][4][7]
     assert_allclose(dot["q × k"], q[7] * k[9], **TOLERANCE)
     assert_allclose(softmax["weight"], weights, **TOLERANCE)
     assert_allclose(output["all keys"], weights @ v, **TOLERANCE)
@@ -150,12 +149,12 @@ def test_the_cell_is_worked_out(expected: Any) -> None:
 def test_the_strips_of_the_cell_are_the_models_vectors_and_its_row_is_summed_up(
     expected: Any,
 ) -> None:
-    causal, stages = expected
+    causal, made = expected
     query, key = 11, 2
     chosen = address(causal, layer="1", head="4", query=str(query), key=str(key))
     parts = sent(open_page("head", **chosen), "written_sum")["parts"]
-    q, k, v = (stages[name][1][4] for name in "qkv")
-    weights = stages["weights"][1][4][query]
+    q, k, v = (made[name][1][4] for name in "qkv")
+    weights = made["weights"][1][4][query]
     strips = {part["name"]: part for part in parts if part["kind"] == "strip"}
     vectors = {"q": q[query], "k": k[key], "q × k": q[query] * k[key]}
     vectors |= {"v": v[key], "weight × v": weights[key] * v[key], "output": weights @ v}
@@ -178,7 +177,7 @@ def test_the_strips_of_the_cell_are_the_models_vectors_and_its_row_is_summed_up(
     assert positions[table["chosen"]] == key
     assert_allclose([share for _, share in listed], weights[positions], **TOLERANCE)
     assert_allclose([number(cells[3]) for cells, _ in listed], weights[positions], **TOLERANCE)
-    row = stages["masked_scores"][1][4][query]
+    row = made["masked_scores"][1][4][query]
     assert_allclose([number(cells[1]) for cells, _ in listed], row[positions], **TOLERANCE)
     rest = np.delete(np.arange(12), positions)
     assert others[0][0] == f"{len(rest)} others"
@@ -186,11 +185,11 @@ def test_the_strips_of_the_cell_are_the_models_vectors_and_its_row_is_summed_up(
 
 
 def test_the_key_at_first_is_the_one_looked_at_hardest(expected: Any) -> None:
-    causal, stages = expected
+    causal, made = expected
     for query, layer, head in (("", "1", "4"), ("2", "3", "2")):
         more = {"layer": layer, "head": head} | ({"query": query} if query else {})
         at = open_page("head", **address(causal, **more))
-        row = stages["weights"][int(layer)][int(head)][int(query or 11)]
+        row = made["weights"][int(layer)][int(head)][int(query or 11)]
         assert at.selectbox(key="key").value == row.argmax()
         assert "key" not in at.query_params
         assert any(c.value.startswith("This is the row's largest weight") for c in at.caption)
@@ -201,10 +200,10 @@ def test_the_key_at_first_is_the_one_looked_at_hardest(expected: Any) -> None:
 
 @each("shown", [{"compare": "mean"}, {"compare": "rollout"}, {"head": "2"}])
 def test_layers_side_by_side_and_their_differences(expected: Any, shown: dict[str, str]) -> None:
-    causal, stages = expected
+    causal, made = expected
     at = open_page("side_by_side", **address(causal, layers="0,3,1", **shown))
     mixed, layers = np.eye(12), []
-    for weights in stages["weights"]:
+    for weights in made["weights"]:
         mean = weights.mean(axis=0)
         mixed = (mean + np.eye(12)) / 2 @ mixed
         layers.append({"mean": mean, "rollout": mixed}.get(shown.get("compare", ""), weights[2]))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -31,16 +30,11 @@ from tests.app.pages import (
     panels,
     press,
 )
-from tests.bundled import N_HEAD, N_LAYER, bundled_model, ids_of
+from tests.bundled import N_HEAD, N_LAYER, bundled_model, ids_of, stages
 from tests.numpy_gpt2 import Tolerance, reference, softmax
 
 TEXT = "The animal didn't cross the street because it was too tired"
 TOLERANCE: Tolerance = {"rtol": 2e-4, "atol": 2e-4}
-
-
-@pytest.fixture(scope="module")
-def stages(model: gpt2viz.Model) -> Any:
-    return reference(BUNDLED, model.tokenizer.encode(TEXT), causal=True)
 
 
 def table_of(at: AppTest, name: str) -> pd.DataFrame:
@@ -51,9 +45,9 @@ def table_of(at: AppTest, name: str) -> pd.DataFrame:
 
 
 @each("query", [None, 4])
-def test_the_whole_vocabulary_is_accounted_for(stages: Any, query: int | None) -> None:
+def test_the_whole_vocabulary_is_accounted_for(query: int | None) -> None:
     at = open_page("predict", text=TEXT, **({} if query is None else {"query": str(query)}))
-    expected = 100 * softmax(stages["logits"][-1 if query is None else query])
+    expected = 100 * softmax(stages(TEXT)["logits"][-1 if query is None else query])
     table = table_of(at, "Next tokens")
     best = np.argsort(-expected)[:12]
     assert list(table["id"][:12]) == list(best)
@@ -69,9 +63,9 @@ def test_the_whole_vocabulary_is_accounted_for(stages: Any, query: int | None) -
     assert_allclose(bars[0]["x"], table["model (%)"])
 
 
-def test_sampling_settings_stand_beside_the_model(stages: Any) -> None:
+def test_sampling_settings_stand_beside_the_model() -> None:
     at = open_page("predict", text=TEXT, temperature="0.5", top_k="5", top_p="0.9")
-    p = sampling_distribution(stages["logits"][-1], temperature=0.5, top_k=5, top_p=0.9)
+    p = sampling_distribution(stages(TEXT)["logits"][-1], temperature=0.5, top_k=5, top_p=0.9)
     table = table_of(at, "Next tokens")
     assert_allclose(table["drawn from (%)"], [*100 * p[table["id"][:12].tolist()], 0], atol=0.05)
     assert len(chart(at, "next_tokens")["data"]) == 2
@@ -79,11 +73,11 @@ def test_sampling_settings_stand_beside_the_model(stages: Any) -> None:
 
 
 def test_surprise_of_every_token_and_a_lens_that_ends_in_the_models_own_prediction(
-    model: gpt2viz.Model, stages: Any
+    model: gpt2viz.Model,
 ) -> None:
     at = open_page("predict", text=TEXT)
     ids = model.tokenizer.encode(TEXT)
-    p = softmax(stages["logits"])
+    p = softmax(stages(TEXT)["logits"])
     bits = chart(at, "surprise")["data"][0]["y"]
     assert np.isnan(bits[0])
     assert_allclose(bits[1:], [-np.log2(p[n, id]) for n, id in enumerate(ids[1:])], rtol=1e-3)
@@ -106,11 +100,11 @@ def test_surprise_of_every_token_and_a_lens_that_ends_in_the_models_own_predicti
     assert "already seen" in " ".join(caption.value for caption in off.caption)
 
 
-def test_contributions_and_what_they_sum_to(stages: Any) -> None:
+def test_contributions_and_what_they_sum_to() -> None:
     at = open_page("predict", text=TEXT, explain="·and", minus=",")
     names = bundled_model().tokenizer
     (plus,), (minus,) = names.encode(" and"), names.encode(",")
-    logits = stages["logits"][-1]
+    logits = stages(TEXT)["logits"][-1]
     table = table_of(at, "Contributions")
     assert table["added (nats)"].sum() == pytest.approx(logits[plus] - logits[minus], abs=1e-3)
     (text,) = [block.help for block in at.markdown if "all contributions" in block.help]
@@ -139,13 +133,11 @@ def test_what_nobody_chose_follows_the_sentence() -> None:
     assert at.selectbox(key="explain").value == fifth
 
 
-def test_a_token_can_be_typed_as_people_write_it_and_what_is_none_gets_one_message(
-    stages: Any,
-) -> None:
+def test_a_token_can_be_typed_as_people_write_it_and_what_is_none_gets_one_message() -> None:
     at = open_page("predict", text=TEXT, explain="crane")
     (crane,) = ids_of(" crane")
     total = table_of(at, "Contributions")["added (nats)"].sum()
-    assert total == pytest.approx(stages["logits"][-1][crane], abs=1e-3)
+    assert total == pytest.approx(stages(TEXT)["logits"][-1][crane], abs=1e-3)
     (message,) = open_page("predict", text=TEXT, explain="<b>antidisestablishment").warning
     assert "is not a single token" in message.value
 

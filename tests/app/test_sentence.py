@@ -35,7 +35,7 @@ from tests.app.pages import (
     press,
     titles,
 )
-from tests.bundled import N_HEAD, bundled_model, ids_of
+from tests.bundled import N_HEAD, bundled_model, ids_of, weights
 from tests.checkpoints import write_checkpoint
 from tests.llama_checkpoints import write_llama
 from tests.model.test_tokenizer import trained
@@ -338,36 +338,26 @@ WORDS = ["The", "·animal", "·didn't", "·cross", "·🦩", "·untired"]
 
 
 @pytest.fixture(scope="module")
-def split_ids() -> list[int]:
-    return ids_of(SPLIT)
-
-
-@pytest.fixture(scope="module")
-def split_stages(split_ids: list[int]) -> Any:
-    return reference(BUNDLED, split_ids, causal=True)
-
-
-@pytest.fixture(scope="module")
-def members(split_ids: list[int]) -> np.ndarray:
+def members() -> np.ndarray:
     """(W, T), 1 where the token is in the word: found by their bytes."""
     token_bytes = bundled_model().tokenizer.token_bytes
     owner = [n for n, word in enumerate(WORDS) for _ in word.replace("·", " ").encode()]
-    ends = np.cumsum([len(token_bytes(i)) for i in split_ids])
+    ends = np.cumsum([len(token_bytes(i)) for i in ids_of(SPLIT)])
     word_of = np.array([owner[end - 1] for end in ends])
     return (word_of == np.arange(len(WORDS))[:, None]).astype(float)
 
 
-def grouped(weights: Any, members: np.ndarray) -> np.ndarray:
-    return members / members.sum(axis=1, keepdims=True) @ np.asarray(weights) @ members.T
+def grouped(of: Any, members: np.ndarray) -> np.ndarray:
+    return members / members.sum(axis=1, keepdims=True) @ np.asarray(of) @ members.T
 
 
-def test_the_attention_page_in_words(split_stages: Any, members: np.ndarray) -> None:
+def test_the_attention_page_in_words(members: np.ndarray) -> None:
     at = open_page("attention", **IN_WORDS, layer="2", head="1", query="3")
     assert members.sum(axis=1).max() == 5  # the flamingo, with the space before it
-    expected = grouped(split_stages["weights"][2], members)
+    expected = grouped(weights(SPLIT)[2], members)
     shown = heatmaps(at, "all_heads")
     assert_allclose([shown[f"2.{n}"] for n in range(N_HEAD)], expected, atol=SHADE)
-    assert_allclose(shown["3.2"], grouped(split_stages["weights"][3][2], members), atol=SHADE)
+    assert_allclose(shown["3.2"], grouped(weights(SPLIT)[3][2], members), atol=SHADE)
     later = np.triu(np.ones((6, 6), bool), 1)
     for mask in masks(at, "all_heads"):
         assert_array_equal(mask, later)
@@ -383,34 +373,35 @@ def test_the_attention_page_in_words(split_stages: Any, members: np.ndarray) -> 
     assert list(table.index)[2:4] == ["2 ·didn't", "4 ·cross"]
 
 
-def test_words_without_the_first_one(split_stages: Any, members: np.ndarray) -> None:
+def test_words_without_the_first_one(members: np.ndarray) -> None:
     at = open_page("attention", **IN_WORDS, layer="1", head="5", show="rest")
-    rest = grouped(split_stages["weights"][1][5], members)[1:, 1:]
+    rest = grouped(weights(SPLIT)[1][5], members)[1:, 1:]
     shown = heatmaps(at, "one_head")["rest"][1:, 1:]
     expected = rest / rest.sum(axis=1, keepdims=True)
     assert_allclose(shown, expected, rtol=5e-3, atol=2e-3)
 
 
-def test_lengths_are_not_grouped(split_ids: list[int]) -> None:
+def test_lengths_are_not_grouped() -> None:
+    n = len(ids_of(SPLIT))
     at = open_page("attention", text=SPLIT, show="norms")
     toggle = at.toggle(key="words")
     assert toggle.disabled
     assert "can't be added up" in toggle.help
-    assert heatmaps(at, "one_head")["norms"].shape == (len(split_ids), len(split_ids))
+    assert heatmaps(at, "one_head")["norms"].shape == (n, n)
     at = open_page("attention", **IN_WORDS)
     at.selectbox(key="show").set_value("norms").run()
-    assert heatmaps(at, "one_head")["norms"].shape == (len(split_ids), len(split_ids))
+    assert heatmaps(at, "one_head")["norms"].shape == (n, n)
     assert "words" not in at.query_params
     assert not at.warning
 
 
 @each("compare", ["mean", "rollout", "4"])
-def test_layers_compared_in_words(split_stages: Any, members: np.ndarray, compare: str) -> None:
+def test_layers_compared_in_words(members: np.ndarray, compare: str) -> None:
     layers, mixed = [], np.eye(members.shape[1])
-    for weights in split_stages["weights"]:
-        mean = weights.mean(axis=0)
+    for heads in weights(SPLIT):
+        mean = heads.mean(axis=0)
         mixed = (mean + np.eye(len(mean))) / 2 @ mixed
-        layers.append({"mean": mean, "rollout": mixed}.get(compare, weights[4]))
+        layers.append({"mean": mean, "rollout": mixed}.get(compare, heads[4]))
     expected = grouped([layers[0], layers[3]], members)
     shown = {"head": compare} if compare == "4" else {"compare": compare}
     at = open_page("side_by_side", **IN_WORDS, layers="0,3", **shown)

@@ -35,7 +35,7 @@ from tests.app.pages import (
     titles,
     unpacked,
 )
-from tests.bundled import N_HEAD, N_LAYER, bundled_model, ids_of
+from tests.bundled import N_HEAD, N_LAYER, bundled_model, stages
 from tests.checkpoints import load_ahead, write_checkpoint
 from tests.numpy_gpt2 import Tolerance, read, reference, softmax
 
@@ -44,8 +44,7 @@ TOLERANCE: Tolerance = {"rtol": 2e-3, "atol": 2e-3}
 
 
 def runs(*texts: str, causal: bool = True) -> list[Any]:
-    encode = bundled_model().tokenizer.encode
-    return [reference(BUNDLED, encode(text), causal) for text in texts]
+    return [stages(text, causal) for text in texts]
 
 
 def lines(at: AppTest) -> dict[str, np.ndarray]:
@@ -377,7 +376,7 @@ def strip(**parameters: str) -> dict[str, np.ndarray]:
 
 
 def test_one_head_what_it_gives_and_the_mean_of_heads_in_every_layer() -> None:
-    run = reference(BUNDLED, ids_of(MAN), True)
+    run = stages(MAN)
     weights = np.array(run["weights"])
     for layer, shown in strip(head="4").items():
         assert_allclose(shown, weights[int(layer)][4], **TOLERANCE)

@@ -26,8 +26,8 @@ from tests.app.chapters import (
     visit,
 )
 from tests.app.pages import chart, heatmaps, open_page, plain
-from tests.bundled import bundled_model
-from tests.numpy_gpt2 import reference, softmax
+from tests.bundled import ids_of, weights
+from tests.numpy_gpt2 import softmax
 
 ODD = [0.123, -4.5, 7.25, 0.5, -0.75, 2, 33.3, 0.001]
 
@@ -180,12 +180,10 @@ def test_what_the_first_token_gets_falls_to_the_others(scores: list[float], drop
 def test_real_heads_rest_on_the_first_token_as_much_as_is_said(causal: bool) -> None:
     text = "The cat sat on the mat and the cat"
     at = visit("sinks", text=text, causal=str(causal).lower())
-    ids = list(bundled_model().tokenizer.encode(text))
-    weights = np.array(reference(BUNDLED, ids, causal)["weights"])
-    on_first = weights[:, :, 1:, 0].mean(axis=-1)
+    on_first = weights(text, causal)[:, :, 1:, 0].mean(axis=-1)
     assert_allclose(matrix(at, "sink_heads"), on_first, atol=1e-4)
     layer, head = np.unravel_index(on_first.argmax(), on_first.shape)
-    n = len(ids)
+    n = len(ids_of(text))
     alike = np.tri(n) if causal else np.ones((n, n))
     even = (alike / alike.sum(axis=1, keepdims=True))[1:, 0].mean()
     words = text_of(at)

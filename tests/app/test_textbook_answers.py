@@ -22,11 +22,10 @@ from gpt2viz.app.course.questions import (
     is_right,
     values,
 )
-from gpt2viz.model.checkpoint import BUNDLED
 from tests.app.chapters import answered, asked_in, captions, revisit, text_of
 from tests.app.pages import open_page, plain
-from tests.bundled import CATS, bundled_model
-from tests.numpy_gpt2 import reference, softmax
+from tests.bundled import CATS, CRANE, weights
+from tests.numpy_gpt2 import softmax
 from tests.textbook.oracle import JOURNEY, SCALED
 
 WORDS = ("Your", "journey", "starts", "with", "one", "step")
@@ -313,11 +312,10 @@ def test_nothing_that_is_typed_takes_long_or_raises() -> None:
 
 
 def test_a_head_that_looks_at_itself_is_found() -> None:
-    ids = bundled_model().tokenizer.encode("A crane ate fish")
-    weights = np.array(reference(BUNDLED, ids, True)["weights"])  # (n_layer, nh, T, T)
-    itself = np.diagonal(weights, axis1=2, axis2=3)[..., 1:].mean(axis=-1)
+    looks = weights(CRANE)
+    itself = np.diagonal(looks, axis1=2, axis2=3)[..., 1:].mean(axis=-1)
     # Every token's largest weight is what is asked for, not the largest mean of all heads.
-    most = (weights.argmax(axis=-1) == np.arange(len(ids))).all(axis=-1)
+    most = (looks.argmax(axis=-1) == np.arange(4)).all(axis=-1)
     less = np.argwhere(most & (itself < itself.max() - 0.05))[0]
     ends = (np.unravel_index(n, itself.shape) for n in (itself.argmax(), itself.argmin()))
     for (layer, head), result in zip((*ends, less), (True, False, True), strict=True):

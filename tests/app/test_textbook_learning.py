@@ -25,9 +25,9 @@ from gpt2viz.textbook import learning
 from gpt2viz.textbook.learning import Setting
 from tests.app.chapters import matrix, spelled, text_of
 from tests.app.pages import chart, heatmaps, open_page
-from tests.bundled import bundled_model
+from tests.bundled import bundled_model, stages
 from tests.checkpoints import write_checkpoint
-from tests.numpy_gpt2 import reference, softmax
+from tests.numpy_gpt2 import softmax
 
 #: Lessons of "banana" and "bans" over the letters a, b, n and s: read, and to be said.
 LESSONS = [(1, 0), (0, 2), (2, 0), (0, 2), (2, 0), (1, 0), (0, 2), (2, 3)]
@@ -67,7 +67,7 @@ def test_the_sentence_is_shifted_and_its_loss_is_the_models() -> None:
     assert (padding == (frame["second row: target"] == "−100")).all()
     count = f"{2 * len(frame)} positions, **{len(ids) - 1 + (~padding).sum()} targets**"
     assert count in text_of(at)
-    logits = np.array(reference(BUNDLED, ids, True)["logits"])
+    logits = stages("the bank by the river bank")["logits"]
     loss = -np.mean([np.log(softmax(logits[n])[ids[n + 1]]) for n in range(len(ids) - 1)])
     assert f"the loss of the model above is {loss:.4f} nats" in text_of(at)
 

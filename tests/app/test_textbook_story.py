@@ -33,9 +33,9 @@ from tests.app.chapters import (
     text_of,
 )
 from tests.app.pages import heatmaps, masks, matrices, open_page, sent
-from tests.bundled import CRANE, bundled_model
+from tests.bundled import CRANE, bundled_model, stages
 from tests.checkpoints import write_checkpoint
-from tests.numpy_gpt2 import ACTIVATIONS, read, reference, softmax
+from tests.numpy_gpt2 import ACTIVATIONS, read, softmax
 from tests.textbook.oracle import hidden, tiny_looks, tiny_story, tiny_worked_out
 
 LONG = "the bank of the river " * 12  # 60 tokens
@@ -227,11 +227,6 @@ def test_tables_that_cannot_be_read_stay_as_they_were() -> None:
     assert not set(junk) & set(at.query_params)
 
 
-@cache
-def oracle(text: str, causal: bool) -> dict[str, Any]:
-    return reference(BUNDLED, list(bundled_model().tokenizer.encode(text)), causal)
-
-
 def link(at: AppTest, page: str, name: str) -> dict[str, str]:
     """The parameters in the chapter's link to a page; ``name`` is one that only it has."""
     (result,) = (query for query in links(at, page) if name in query)
@@ -244,7 +239,7 @@ def test_the_link_lands_on_the_cell_whose_weight_is_told(subtests: pytest.Subtes
             at = open_page("textbook", chapter="mask", text=text, causal=str(causal).lower())
             requested = link(at, "head", "key")
             layer, head, query, key = (int(requested[n]) for n in ("layer", "head", "query", "key"))
-            weights = oracle(text, causal)["weights"][layer][head]
+            weights = stages(text, causal)["weights"][layer][head]
             assert query == len(weights) - 1
             assert weights[query].max() == pytest.approx(weights[query, key], rel=1e-4)
             assert f"**{weights[query, key]:.3f}**" in prose(at)
@@ -285,7 +280,7 @@ def check_neurons(at: AppTest, results: dict[str, Any], n: int) -> None:
 
 @pytest.mark.parametrize(("text", "query"), [(CRANE, "1"), ("A", "")])
 def test_the_real_steps_are_those_of_the_model(text: str, query: str) -> None:
-    result = oracle(text, True)
+    result = stages(text)
     n = int(query or len(result["embedding"]) - 1)
     chosen = {"text": text, "layer": "2", "head": "3"} | ({"query": query} if query else {})
     names = ("crane", "by-hand", "heads", "mlp", "residual", "next-word")
@@ -316,7 +311,7 @@ def test_the_real_steps_are_those_of_the_model(text: str, query: str) -> None:
 
 
 def test_what_is_told_of_a_real_number_is_that_of_the_model() -> None:
-    result, chosen = oracle(CRANE, True), {"layer": "1", "head": "4", "query": "2"}
+    result, chosen = stages(CRANE), {"layer": "1", "head": "4", "query": "2"}
     hardest = result["weights"][1][4][2].argmax()
     ids = bundled_model().tokenizer.encode(CRANE)
     rows, positions = read(BUNDLED).w["wte.weight"][ids], read(BUNDLED).w["wpe.weight"][: len(ids)]
@@ -350,7 +345,7 @@ def test_the_link_lands_on_the_tensors_of_the_step() -> None:
 
 def test_what_is_told_of_the_next_word_is_told_on_predict() -> None:
     at = open_page("textbook", chapter="next-word")
-    result = oracle(CRANE, True)["next_token_probabilities"]
+    result = stages(CRANE)["next_token_probabilities"]
     assert f"**{100 * result.max():.1f} %**" in prose(at)
     requested = link(at, "predict", "predict")
     there = open_page("predict", **{name: requested[name] for name in ("predict", "query")})
@@ -388,8 +383,7 @@ def test_why_is_told_by_numbers_of_the_look_that_is_named(text: str) -> None:
     at = open_page("textbook", chapter="why", text=text, see="weights", what_if="depends")
     read = f"{text} {text}" if text == CRANE else text  # nothing comes twice there
     ids = list(bundled_model().tokenizer.encode(read))
-    made = reference(BUNDLED, ids, True)
-    layer, head, query, key = hardest(ids, made)
+    layer, head, query, key = hardest(ids, made := stages(read))
     weight, scores = made["weights"][layer][head, query, key], made["scores"][layer][head, query]
     words = prose(at)
     assert ("no token comes twice" in words) == (text == CRANE)

@@ -32,7 +32,7 @@ from gpt2viz.run.edits import parse_edits
 from gpt2viz.run.key import RunKey
 from tests.app.cases import each
 from tests.app.pages import canvas, heatmaps, open_page, page_text, sent, unpacked
-from tests.bundled import CATS, N_HEAD, N_LAYER, back, bundled_model, copier, ids_of, weights
+from tests.bundled import CATS, N_HEAD, N_LAYER, back, bundled_model, copier, stages, weights
 from tests.numpy_gpt2 import reference
 
 #: Before the names of an SVG's elements.
@@ -44,8 +44,7 @@ COPYING = {**HERE, "query": "8", "key": "2"}
 
 def scores(causal: bool = True) -> np.ndarray:
     """(n_layer, nh, T, T), by NumPy alone."""
-    ids = list(ids_of(CATS))
-    return np.array(reference(BUNDLED, ids, causal)["scores"])
+    return np.array(stages(CATS, causal)["scores"])
 
 
 @each("causal", [True, False])
@@ -80,7 +79,7 @@ def test_it_says_the_reason_and_what_is_left_without_a_head() -> None:
             on = (layer != edit.layer) | (np.arange(N_HEAD) != edit.head)
             return heads * on[:, None, None]
 
-        run = reference(BUNDLED, ids_of(CATS), causal=True, heads_become=off)
+        run = reference(BUNDLED, bundled_model().tokenizer.encode(CATS), True, heads_become=off)
         assert left == f"{run['weights'][LAYER][HEAD, 8, 2]:.2f}"
 
 
@@ -107,7 +106,7 @@ def a_way(model: gpt2viz.Model, run: gpt2viz.Trace) -> tuple[Step, Step, Step]:
 def test_what_the_value_carries_sums_to_the_cell_of_the_route() -> None:
     at = open_page("head", see="why", **COPYING)
     table = at.session_state["_shown"].tables["What the value carries"]
-    token = reference(BUNDLED, list(ids_of(CATS)), True)["logits"][8].argmax()
+    token = stages(CATS)["logits"][8].argmax()
     trace = gpt2viz.trace(bundled_model(), CATS)
     cell = gpt2viz.route(bundled_model(), trace, int(token), 8).heads[LAYER, HEAD, 2]
     assert sum(table["adds"]) == pytest.approx(cell, abs=1e-9)
@@ -258,9 +257,7 @@ def test_the_path_is_drawn_said_and_opened(monkeypatch: pytest.MonkeyPatch) -> N
     assert drawn.arrows[0].written == f"{100 * hops[0].by.share:.0f} %"
     assert drawn.arrows[-1].written == f"{hops[-1].by.part} {100 * hops[-1].by.share:.0f} %"
     hold_exported(drawn, hops)
-    ids = list(model.tokenizer.encode(CATS))
-    weights = reference(BUNDLED, ids, causal=True)["weights"]
-    assert_allclose(drawn.tiles, np.array(weights), atol=1e-5)
+    assert_allclose(drawn.tiles, weights(CATS), atol=1e-5)
     table = at.session_state["_shown"].tables[f"{drawn.what}, in numbers"]
     assert table["strongest part"].tolist() == [str(hop.by) for hop in hops]
     assert_allclose(table["share (%)"], [100 * hop.by.share for hop in hops])

@@ -11,14 +11,13 @@ import pytest
 from numpy.testing import assert_allclose
 from playwright.sync_api import Page, expect
 
-from gpt2viz.model.checkpoint import BUNDLED
 from tests.browser.conftest import Reader, act, settle
 from tests.browser.test_browser import drawn, picture
 from tests.browser.test_lines import LINES
 from tests.browser.test_save import open_save
 from tests.browser.test_zoom import drag
-from tests.bundled import ids_of
-from tests.numpy_gpt2 import Tolerance, reference
+from tests.bundled import weights
+from tests.numpy_gpt2 import Tolerance
 
 TEXT, SECOND = "The cat sat on the mat and the cat sat", "A crane lifted the steel"
 ADDRESS = {"text": TEXT, "layer": 1, "head": 2, "query": 4}
@@ -68,9 +67,7 @@ def expected(shown: str) -> Weights:
     """The weights that are shown, from a GPT-2 that shares no code with the app."""
     of, _, where = shown.partition(" ")
     layer, head = map(int, where.split("."))
-    tokens = ids_of(SECOND) if of == "second" else ids_of(TEXT)
-    result: Weights = reference(BUNDLED, tokens, causal=of != "open")["weights"][layer][head]
-    return result
+    return weights(SECOND if of == "second" else TEXT, of != "open")[layer, head]
 
 
 def lines(page: Page, key: str, n: int, source: int) -> dict[tuple[int, int], float]:
@@ -83,21 +80,21 @@ def lines(page: Page, key: str, n: int, source: int) -> dict[tuple[int, int], fl
     }
 
 
-def agree(results: dict[tuple[int, int], float], weights: Weights, total: list[Weights]) -> None:
+def agree(results: dict[tuple[int, int], float], shown: Weights, total: list[Weights]) -> None:
     least = next(n for n in AT_LEAST if sum((matrix >= n).sum() for matrix in total) <= AT_REST)
-    missing = set(zip(*np.nonzero(weights >= least), strict=True)) ^ results.keys()
-    assert all(abs(weights[ends] - least) < 1e-5 for ends in missing)
+    missing = set(zip(*np.nonzero(shown >= least), strict=True)) ^ results.keys()
+    assert all(abs(shown[ends] - least) < 1e-5 for ends in missing)
     assert len(results) > 3
     for ends, width in results.items():
-        assert width == pytest.approx(0.6 + 6.4 * weights[ends], abs=1e-4)
+        assert width == pytest.approx(0.6 + 6.4 * shown[ends], abs=1e-4)
 
 
 def agree_all(page: Page, entry: Entry) -> None:
     for key, pictures in entry.shown.items():
         for n, sources in enumerate(pictures):
             of_all = [expected(shown) for shown in sources]
-            for source, weights in enumerate(of_all):
-                agree(lines(page, key, n, source), weights, of_all)
+            for source, of_source in enumerate(of_all):
+                agree(lines(page, key, n, source), of_source, of_all)
 
 
 def choose(page: Page, name: str) -> None:
@@ -153,8 +150,8 @@ def test_lines_of_the_part_that_is_shown(reader: Reader) -> None:
     drag(page, key, (4.7, 1.7), (8.3, 6.3))
     choose(page, "Lines")
     sides = [expected(shown) for (shown,) in ENTRIES[what].shown[key]]
-    for n, weights in enumerate(sides):
-        part = weights[5:9, 2:7]
+    for n, side in enumerate(sides):
+        part = side[5:9, 2:7]
         agree(lines(page, key, n, 0), part, [part])
     queries = page.locator(f".st-key-{key} .view").first.locator("button.q")
     assert queries.first.get_attribute("aria-label") == "query 5 ·mat"

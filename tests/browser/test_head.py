@@ -9,11 +9,9 @@ import pytest
 from numpy.testing import assert_allclose
 from playwright.sync_api import Locator, Page, expect
 
-from gpt2viz.model.checkpoint import BUNDLED
 from tests.browser.conftest import act, box_of, open_from_menu, settle
 from tests.browser.test_browser import Visit, click_cell
-from tests.bundled import N_HEAD, ids_of
-from tests.numpy_gpt2 import reference
+from tests.bundled import N_HEAD, stages
 
 LONG = "The little dog ran to the big red house because it was so very cold"
 #: The places among the page's pictures of some that have a number for every query and key.
@@ -62,7 +60,7 @@ def stands_beside_the_pictures(page: Page) -> None:
 
 def test_what_a_click_changes_lies_in_sight(walk: Visit, subtests: pytest.Subtests) -> None:
     page = walk("head", text=LONG, layer=1, head=4)
-    run = reference(BUNDLED, ids_of(LONG), causal=True)
+    run = stages(LONG)
     for n, stage in enumerate(("scores", "weights")):
         query, key, chart = 9 + n, 6 + n, PAIRS[stage]
         with subtests.test(stage):

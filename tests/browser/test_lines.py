@@ -8,11 +8,9 @@ import numpy as np
 from numpy.testing import assert_allclose
 from playwright.sync_api import Page, expect
 
-from gpt2viz.model.checkpoint import BUNDLED
 from tests.browser.conftest import settle
 from tests.browser.test_browser import Visit
-from tests.bundled import ids_of
-from tests.numpy_gpt2 import reference
+from tests.bundled import weights
 
 TEXT = "When Mary and John went to the garden, John gave the flower to Mary"
 
@@ -28,13 +26,6 @@ NUMBERS = """
 """
 
 
-def oracle(text: str, layer: int) -> np.ndarray:
-    """Attention weights (nh, T, T) of a GPT-2 that shares no code with the app."""
-    ids = ids_of(text)
-    result: np.ndarray = reference(BUNDLED, ids, causal=True)["weights"][layer]
-    return result
-
-
 def lines(page: Page, group: str) -> list[dict[str, Any]]:
     results: list[dict[str, Any]] = page.locator(f".rows g.{group}").evaluate(LINES)
     return results
@@ -46,7 +37,7 @@ def token(page: Page, name: str) -> Any:
 
 def test_pointing_at_a_token_shows_its_numbers(walk: Visit) -> None:
     page = walk("", text=TEXT, layer=2, head=0, more="1,4", picture="lines")
-    three = oracle(TEXT, 2)[[0, 1, 4]]
+    three = weights(TEXT)[2][[0, 1, 4]]
     for name, verb, row in (
         ("query 9 ·John", "looks at", three[:, 9]),
         ("key 1 ·Mary", "is looked at by", three[:, :, 1]),
@@ -100,8 +91,7 @@ def test_closing_the_mask_moves_the_lines_that_it_changes(walk: Visit) -> None:
     page.locator(".st-key-causal label").click()
     page.wait_for_url(lambda url: "causal=true" in url or "causal" not in url)
     settle(page)
-    ids = ids_of("Dog bites man")
-    on, off = (reference(BUNDLED, ids, causal)["weights"][1][1] for causal in (True, False))
+    on, off = (weights("Dog bites man", causal)[1, 1] for causal in (True, False))
     drawn = {(int(line["query"]), int(line["key"])) for line in lines(page, "rest")}
     assert drawn == set(zip(*np.nonzero(on >= 0.01), strict=True))
     moved = page.evaluate("moved")

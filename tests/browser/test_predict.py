@@ -6,11 +6,10 @@ import numpy as np
 from numpy.testing import assert_allclose
 from playwright.sync_api import Locator, Page, expect
 
-from gpt2viz.model.checkpoint import BUNDLED
 from tests.browser.conftest import act, box_of, settle
 from tests.browser.test_browser import Visit
-from tests.bundled import ids_of
-from tests.numpy_gpt2 import reference, softmax
+from tests.bundled import ids_of, stages
+from tests.numpy_gpt2 import softmax
 
 
 def ends(part: Locator) -> tuple[float, float]:
@@ -44,7 +43,7 @@ def test_bars_are_as_long_as_the_numbers_that_the_model_computed(walk: Visit) ->
     text = "The cat sat on the mat and the cat sat"
     page, ids = walk("predict", text=text), ids_of(text)
     starts_with_its_picture(page, 210)
-    p = softmax(reference(BUNDLED, ids, causal=True)["logits"])
+    p = softmax(stages(text)["logits"])
     expected = {
         "next_tokens": (True, 100 * np.sort(p[-1])[::-1][:12], "20"),
         "surprise": (False, -np.log2(p[np.arange(len(ids) - 1), ids[1:]]), "5"),

@@ -18,7 +18,7 @@ from playwright.sync_api import Locator, Page, expect
 from gpt2viz.model.checkpoint import BUNDLED
 from tests.browser.conftest import act, settle, wait_until
 from tests.browser.test_browser import MIDDLE, Visit, drawn, picture
-from tests.bundled import N_LAYER, TWICE, C, bundled_model, copiers_of, ids_of, opening
+from tests.bundled import N_LAYER, TWICE, C, bundled_model, copiers_of, ids_of, opening, weights
 from tests.numpy_gpt2 import reference, softmax
 
 CRANE = "A crane ate fish"
@@ -72,11 +72,6 @@ def in_sight(part: Locator) -> None:
 @pytest.fixture
 def person(walk: Visit) -> Person:
     return Person(walk())
-
-
-def weights(text: str, causal: bool = True) -> Any:
-    """(n_layer, nh, T, T), by a GPT-2 that shares no code with the app."""
-    return np.stack(reference(BUNDLED, ids_of(text), causal)["weights"])
 
 
 def most_probable(text: str, causal: bool = True) -> tuple[str, float]:
@@ -151,8 +146,7 @@ def test_find_and_open_the_copying_head(person: Person) -> None:
     assert person.actions == 4
     assert f"layer={layer}&" in f"{person.page.url}&"
     query = int(re.findall(r"query=(\d+)", person.page.url)[0])
-    twice = f"{CRANE} {CRANE}"
-    row, ids = weights(twice)[layer, head, query], ids_of(twice)
+    row, ids = weights(TWICE)[layer, head, query], ids_of(TWICE)
     assert ids[row.argmax() - 1] == ids[query], "it looks at what followed the same token"
     shown = {panel["name"]: panel["z"] for panel in drawn(person.page, "stages")}
     assert_allclose(shown["weights"][query], row, atol=1e-5)

@@ -11,15 +11,13 @@ import pytest
 from numpy.testing import assert_allclose
 from playwright.sync_api import Page, expect
 
-from gpt2viz.model.checkpoint import BUNDLED
 from tests.browser.conftest import Reader, Visitor, act, settle
 from tests.browser.test_browser import MIDDLE, drawn, picture
 from tests.browser.test_lines import lines
 from tests.browser.test_save import open_save
 from tests.browser.test_zoom import drag
 from tests.bundled import CATS as TEXT
-from tests.bundled import N_HEAD, ids_of
-from tests.numpy_gpt2 import reference
+from tests.bundled import CRANE, N_HEAD, weights
 
 
 class FirstScreen(Reader):
@@ -51,8 +49,7 @@ def reader(walk: Callable[..., Page], staying: list[Visitor]) -> FirstScreen:
 
 @pytest.fixture(scope="module")
 def expected() -> Any:
-    ids = ids_of(TEXT)
-    return reference(BUNDLED, ids, causal=True)["weights"]
+    return weights(TEXT)
 
 
 def large(reader: FirstScreen) -> np.ndarray:
@@ -224,9 +221,8 @@ def test_keys_choose_here_and_who_hears_the_page_is_told_all(
     largest = f"largest {expected[1][2].max():.3g}"
     expect(page.get_by_role("application", name=largest)).to_have_count(1)
     # The next sentence is read with the head that was chosen here.
-    page.get_by_role("textbox", name="Sentence").fill("A crane ate fish")
+    page.get_by_role("textbox", name="Sentence").fill(CRANE)
     page.keyboard.press("Enter")
     page.wait_for_url("**text=A+crane*")
     settle(page)
-    weights = reference(BUNDLED, ids_of("A crane ate fish"), causal=True)["weights"][1][2]
-    assert_allclose(large(reader), weights, rtol=2e-3, atol=2e-3)
+    assert_allclose(large(reader), weights(CRANE)[1, 2], rtol=2e-3, atol=2e-3)

@@ -16,9 +16,8 @@ from typing import NamedTuple
 import numpy as np
 
 from gpt2viz.app.frame.examples import EXAMPLES, Example
-from gpt2viz.model.checkpoint import BUNDLED
-from tests.bundled import best, bundled_model, ids_of, weights
-from tests.numpy_gpt2 import reference, softmax
+from tests.bundled import best, bundled_model, ids_of, stages, weights
+from tests.numpy_gpt2 import softmax
 
 #: Other sentences that were tried, by the example's name: each with the word that asks, and the one
 #: that it is asked about, if any.
@@ -105,7 +104,7 @@ def row_of(example: Example) -> tuple[tuple[int, int], Row]:
 
 def goes_on(example: Example) -> float:
     """The probability of the answer that the example promises, 1 where there is none."""
-    p = softmax(reference(BUNDLED, ids_of(example.text), True)["logits"][-1])
+    p = softmax(stages(example.text)["logits"][-1])
     return float(p[ids_of(example.answer)[0]]) if example.answer else 1.0
 
 
