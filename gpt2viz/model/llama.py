@@ -61,7 +61,7 @@ class SelfAttention(transformer.Attention):
         else:
             self.q_unrotated, self.k_unrotated = nn.Identity(), nn.Identity()
         self.q, self.k, self.v = nn.Identity(), nn.Identity(), nn.Identity()
-        self.attend = Attend(1)
+        self.attend = Attend(config.layer_divisor(layer))
         self.o_proj = nn.Linear(nh * hs, C, bias=config.attention_bias)
 
     def split_heads(self, x: Tensor) -> Tensor:
