@@ -59,7 +59,7 @@ def project(x: ArrayLike, w: ArrayLike) -> Tensor:
 
 
 def hide_later(scores: Tensor) -> Tensor:
-    """(T, T) scores with −∞ where the key comes after the query, so that its weight is 0."""
+    """(…, T, T) scores with −∞ where the key comes after the query, so that its weight is 0."""
     may_see = torch.ones_like(scores).tril()  # 1 on and below the diagonal
     return scores.masked_fill(may_see == 0, -math.inf)
 

@@ -29,10 +29,7 @@ class ShapeError(GPT2VizError):
 def mix(q: Tensor, k: Tensor, v: Tensor, causal: bool = False) -> Tensor:
     """softmax(q kᵀ / √hs + mask) v: (…, T, hs) -> (…, T, hs)."""
     scores = q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])  # (…, T, T)
-    if causal:
-        later = torch.ones_like(scores, dtype=torch.bool).triu(diagonal=1)
-        scores = scores.masked_fill(later, -math.inf)
-    return torch.softmax(scores, dim=-1) @ v
+    return torch.softmax(hide_later(scores) if causal else scores, dim=-1) @ v
 
 
 class SimplifiedAttention(nn.Module):
@@ -154,9 +151,8 @@ def shape_steps(B: int, T: int, C: int, nh: int) -> list[Step]:
         q = note("view: cut the channels into heads", q.view(B, T, nh, C // nh))
         q = note("transpose(1, 2): heads before tokens", q.transpose(1, 2))
         scores = note("scores = q @ k.transpose(-2, -1)", q @ k.transpose(-2, -1))
-        scores = scores / math.sqrt(C // nh)
-        hidden = torch.ones_like(scores, dtype=torch.bool).triu(diagonal=1)
-        masked = note("divided by √hs; −∞ for later keys", scores.masked_fill(hidden, -math.inf))
+        masked = hide_later(scores / math.sqrt(C // nh))
+        masked = note("divided by √hs; −∞ for later keys", masked)
         weights = note("softmax: each row sums to 1", torch.softmax(masked, dim=-1))
         y = note("weights @ v: one output per head", weights @ v)
         y = note("transpose(1, 2): tokens before heads", y.transpose(1, 2))
