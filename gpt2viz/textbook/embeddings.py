@@ -48,7 +48,7 @@ def embed(n_vocab: int, n_positions: int, C: int, ids: Tensor) -> Embedded:
     return Embedded(tokens, positions, tokens + positions)  # (B, T, C): added to every text
 
 
-def arrange(order: Sequence[int], positions: ArrayLike, words: ArrayLike = WORD_VECTORS) -> Tensor:
+def arrange(order: Sequence[int], positions: ArrayLike, words: ArrayLike) -> Tensor:
     """Words (T, C) in an order, with positions: (T, C).
 
     Row n is the vector of word n, at whichever position it is.
@@ -56,18 +56,12 @@ def arrange(order: Sequence[int], positions: ArrayLike, words: ArrayLike = WORD_
     return add_positions(look_up(words, order), positions)[_positions_of(order)]
 
 
-def attend_words(
-    order: Sequence[int],
-    positions: ArrayLike,
-    words: ArrayLike = WORD_VECTORS,
-    *,
-    causal: bool = False,
-) -> Tensor:
+def attend_words(order: Sequence[int], positions: ArrayLike, *, causal: bool) -> Tensor:
     """``arrange``, then through attention without learned weights: (T, C).
 
     ``causal`` hides later words.
     """
-    x = add_positions(look_up(words, order), positions)
+    x = add_positions(look_up(WORD_VECTORS, order), positions)
     mixed = attend(x, x, x, causal=causal).output
     return mixed[_positions_of(order)]
 
