@@ -275,7 +275,7 @@ def judge(gap: Gap, given: str, cases: Sequence[Case], other: Case) -> Verdict:
             off = max(off, _largest_difference(made, case.expected))
     except ExpressionError as error:
         return Verdict("error", str(error))
-    if not _fits(expression, other):
+    if not _gives(given, other, other.expected):
         return Verdict(
             "error",
             "This is right for this model and a text of this length alone. Sizes must follow them: "
@@ -292,9 +292,10 @@ def _evaluate(expression: Expression, case: Case, work: Work | None = None) -> T
     return made.masked_fill(made <= _FAR, -torch.inf) if case.hides else made
 
 
-def _fits(expression: Expression, case: Case) -> bool:
+def _gives(text: str, case: Case, expected: Tensor) -> bool:
+    """True where an expression can be evaluated in a case, and gives the expected tensor."""
     try:
-        return _is_close(_evaluate(expression, case), case.expected)
+        return _is_close(_evaluate(Expression(text), case), expected)
     except ExpressionError:
         return False
 
@@ -315,7 +316,7 @@ def _largest_difference(made: Tensor, expected: Tensor) -> float:
 
 def _wrong(gap: Gap, made: Tensor, case: Case) -> Verdict:
     """The verdict on a wrong tensor, with the reason where a known mistake gives the same one."""
-    known = (message for wrong, message in gap.near.items() if _matches(made, wrong, case))
+    known = (message for wrong, message in gap.near.items() if _gives(wrong, case, made))
     why = next(known, "")
     if made.shape != case.expected.shape:
         message = f"Its shape is {tuple(made.shape)}; {tuple(case.expected.shape)} is needed."
@@ -330,10 +331,3 @@ def _wrong(gap: Gap, made: Tensor, case: Case) -> Verdict:
         off = _largest_difference(made, case.expected)
         message = f"The shape is right, the numbers aren't: they are off by up to {off:.2g}."
     return Verdict("values", f"{message} {why}".rstrip())
-
-
-def _matches(made: Tensor, wrong: str, case: Case) -> bool:
-    try:
-        return _is_close(made, _evaluate(Expression(wrong), case))
-    except ExpressionError:
-        return False
