@@ -6,7 +6,7 @@ alone, so that an interrupted run resumes with the same batches.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, replace
 from typing import Any
 
 from gpt2viz.model.config import GPT2Config
@@ -161,7 +161,6 @@ class Recipe:
         """True where a run of the recipe ``stored`` (as ``asdict`` gives it) was the same up to
         ``step``: then this recipe can resume it, whatever comes later.
         """
-        mine = {field.name: getattr(self, field.name) for field in fields(self)}
         theirs = dict(stored)
         try:
             phases = tuple(Phase(**phase) for phase in theirs.pop("phases"))
@@ -169,10 +168,7 @@ class Recipe:
             other = Recipe(**{**theirs, "phases": phases, "nudges": nudges})
         except (KeyError, TypeError):
             return False
-        free = ("phases", "nudges", "points")
-        same = all(
-            getattr(other, name) == value for name, value in mine.items() if name not in free
-        )
+        same = self == replace(other, phases=self.phases, nudges=self.nudges, points=self.points)
         began = [[n for n in recipe.nudges if n.start < step] for recipe in (self, other)]
         return same and began[0] == began[1] and self._plan(step) == other._plan(step)
 
@@ -183,8 +179,7 @@ class Recipe:
             done = min(step, phase.steps)
             if done:
                 even = phase.last_rate == before
-                shape = Phase(0 if even else phase.steps, *_without_steps(phase))
-                plan.append((done, shape))
+                plan.append((done, replace(phase, steps=0 if even else phase.steps)))
             before, step = phase.last_rate, step - done
         return plan
 
@@ -200,7 +195,3 @@ class Recipe:
             attn_pdrop=0.0,
             resid_pdrop=0.0,
         )
-
-
-def _without_steps(phase: Phase) -> tuple[Any, ...]:
-    return tuple(getattr(phase, field.name) for field in fields(phase)[1:])

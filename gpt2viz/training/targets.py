@@ -54,10 +54,7 @@ def first_view(model: gpt2viz.Model) -> dict[str, float]:
     run = gpt2viz.trace(model, FIRST_TEXT)
     weights = [run.stage("weights", n)[0] for n in range(model.config.n_layer)]  # (nh, T, T) each
     by_layer = [strongest_links(layer) for layer in weights]
-    links = TopAttention(
-        np.stack([keys for keys, _ in by_layer]), np.stack([most for _, most in by_layer])
-    )
-    layer, head = links.opening()
+    layer, head = TopAttention(*map(np.stack, zip(*by_layer, strict=True))).opening()
     return {"tokens": len(run.token_ids), "largest": mean_largest(weights[layer][head])}
 
 
@@ -139,9 +136,7 @@ def best_of(figures: Mapping[str, Figures]) -> str:
     """The name of the model that reaches most targets; among equals, that with fewest bits."""
 
     def rank(name: str) -> tuple[int, float]:
-        reached_figures = figures[name]
-        return sum(target.is_reached(reached_figures) for target in TARGETS), -reached_figures[
-            "bits per byte"
-        ]
+        reached = sum(target.is_reached(figures[name]) for target in TARGETS)
+        return reached, -figures[name]["bits per byte"]
 
     return max(figures, key=rank)
