@@ -61,37 +61,30 @@ def passage_rows(sums: Sums) -> list[dict[str, Any]]:
     return rows
 
 
-def write(sums: Sums, folder: Path) -> list[Path]:
-    """Write both tables into a folder, and return their paths."""
-    written = []
+def write(sums: Sums, folder: Path) -> None:
+    """Write both tables into a folder."""
     for name, rows in ((HEADS, head_rows(sums)), (PASSAGES, passage_rows(sums))):
-        written += _write(pa.Table.from_pylist(rows), folder, name)
-    return written
+        _write(pa.Table.from_pylist(rows), folder, name)
 
 
-def write_changes(changes: Changes, folder: Path) -> list[Path]:
-    """Write the tables of a comparison of two checkpoints into a folder, and return their paths."""
-    return [
-        path
-        for name, rows in change_rows(changes).items()
-        for path in _write(pa.Table.from_pylist(rows), folder, name)
-    ]
+def write_changes(changes: Changes, folder: Path) -> None:
+    """Write the tables of a comparison of two checkpoints into a folder."""
+    for name, rows in change_rows(changes).items():
+        _write(pa.Table.from_pylist(rows), folder, name)
 
 
-def write_steps(folder: Path, steps: Iterable[int]) -> list[Path]:
+def write_steps(folder: Path, steps: Iterable[int]) -> None:
     """Join the heads of the surveys in ``folder/step-N`` into one table, with a first column
-    ``step``, and return its paths."""
+    ``step``."""
     tables = []
     for step in steps:
         heads = parquet.read_table(folder / f"step-{step}" / f"{HEADS}.parquet")
         tables.append(heads.add_column(0, "step", pa.array([step] * len(heads), pa.int64())))
-    return _write(pa.concat_tables(tables), folder, STEPS)
+    _write(pa.concat_tables(tables), folder, STEPS)
 
 
-def _write(table: pa.Table, folder: Path, name: str) -> list[Path]:
-    paths = [folder / f"{name}.parquet", folder / f"{name}.csv"]
-    with whole(paths[0]) as partial:
+def _write(table: pa.Table, folder: Path, name: str) -> None:
+    with whole(folder / f"{name}.parquet") as partial:
         parquet.write_table(table, partial)
-    with whole(paths[1]) as partial:
+    with whole(folder / f"{name}.csv") as partial:
         csv.write_csv(table, partial)
-    return paths
