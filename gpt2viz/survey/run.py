@@ -113,7 +113,10 @@ def survey_steps(
     if not steps:
         raise SurveyError(f"{model} has no checkpoints of its training, such as steps/step-100")
     for before, step in enumerate(steps):
-        report = partial(_overall, progress, before, len(steps))
+
+        def report(done: int, of: int, before: int = before) -> None:
+            progress(before * of + done, len(steps) * of)
+
         survey(
             texts, model, out / f"step-{step}", n_tokens, device, engine, about, report, step=step
         )
@@ -128,10 +131,6 @@ def table_writer() -> ModuleType:
     with require("A survey", "survey"):
         import_module("scipy.special")
         return import_module("gpt2viz.survey.tables")
-
-
-def _overall(progress: Progress, before: int, n_steps: int, done: int, of: int) -> None:
-    progress(before * of + done, n_steps * of)
 
 
 def check_length(model: gpt2viz.Model, n_tokens: int) -> None:
