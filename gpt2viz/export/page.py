@@ -169,20 +169,15 @@ def _picture_elements(picture: Picture) -> Iterator[str]:
     alt = " ".join(filter(None, [f"{picture.what}.", alt_text(picture)]))
     if isinstance(picture, Lens):
         yield from _picture_elements(picture.tokens)
-        yield _embed("chart", _chart(picture, alt))
-    elif isinstance(picture, Heatmaps | HeadMaps | Thumbnails):
+    if isinstance(picture, Heatmaps | HeadMaps | Thumbnails):
         matrices = as_heatmaps(picture)
         asks = [False] * len(matrices.panels)
         answers = {"alt": alt, "chooses": False, "drags": True, "asks": asks}
         header = canvas.header(matrices, LIGHT) | answers
         yield _embed("tiles", canvas.encode(header, matrices.panels))
     else:
-        yield _embed("chart", _chart(picture, alt))
-
-
-def _chart(picture: Picture, alt: str) -> bytes:
-    sent = {"figure": chart(picture, LIGHT), "grid": LIGHT.grid, "alt": alt}
-    return json.dumps(sent | {"chooses": False}).encode()
+        sent = {"figure": chart(picture, LIGHT), "grid": LIGHT.grid, "alt": alt, "chooses": False}
+        yield _embed("chart", json.dumps(sent).encode())
 
 
 def _embed(script: str, message: bytes) -> str:
