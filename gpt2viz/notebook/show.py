@@ -253,8 +253,7 @@ def _peak(vmax: float | None, whole: float, most: Sequence[Array]) -> float:
     typical = float(np.median(np.concatenate(most))) if most else 1.0
     if not 0 < typical < FAINT:
         return whole or 1.0
-    unit = 10.0 ** floor(log10(typical))
-    return float(f"{ceil(typical / unit * (1 - 1e-4)) * unit:.1g}")
+    return float(_round_up(typical, digits=1))
 
 
 class _Layers(NamedTuple):
@@ -418,7 +417,7 @@ def _storage_notes(data: Given, facts: _Facts, read: _Layers) -> list[str]:
     side, step = read.side, read.layers[0].step
     notes = ["The numbers are in this file as float32."]
     if step:
-        error = _round_up(max(layer.error for layer in read.layers))
+        error = _round_up(max(layer.error for layer in read.layers), digits=2)
         notes = [sentence("notebook.steps", step=step, error=error)]
     if len(read.whole) < data.n_layer and max(T, S) > side:
         size = f"{-(-T // min(T, side))} × {-(-S // min(S, side))}"
@@ -431,9 +430,9 @@ def _storage_notes(data: Given, facts: _Facts, read: _Layers) -> list[str]:
     return notes
 
 
-def _round_up(error: float) -> str:
-    """Round up to two digits."""
-    if not error:
+def _round_up(number: float, digits: int) -> str:
+    """Round up to some digits."""
+    if not number:
         return "0"
-    unit = 10.0 ** (floor(log10(error)) - 1)
-    return f"{ceil(error / unit * (1 - 1e-4)) * unit:.2g}"
+    unit = 10.0 ** (floor(log10(number)) + 1 - digits)
+    return f"{ceil(number / unit * (1 - 1e-4)) * unit:.{digits}g}"
