@@ -106,7 +106,6 @@ def html(model: Model, text: str = EXAMPLES[0]) -> bytes:
         "attention": {name: value for name, value in attention.items() if name != "layers"},
         "rows": {name: _rows(colors) for name, colors in (("light", LIGHT), ("dark", DARK))},
         "sum": {name: _sum(colors) for name, colors in (("light", LIGHT), ("dark", DARK))},
-        "stages": _STAGES,
         "masked": [key for key in _STAGES if STAGE[key].masked],
         "ofPairs": [key for key in _STAGES if STAGE[key].of_pairs],
         **vocabulary,
