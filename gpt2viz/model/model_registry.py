@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
@@ -11,15 +10,14 @@ from gpt2viz.errors import ArgumentError, CheckpointError
 from gpt2viz.files import is_there
 
 
-def models(folders: Iterable[Path] | None = None) -> dict[str, Path]:
+def models() -> dict[str, Path]:
     """Name -> folder: configured models, the bundled one, and those in the hub's cache.
 
-    ``folders`` are the configured ones, by default ``settings.folders``. Raises
-    ``CheckpointError`` if the configuration file can't be read.
+    Raises ``CheckpointError`` if the configuration file can't be read.
     """
     from gpt2viz.model import hub  # its import takes as long as torch's, and few models need it
 
-    own = settings.name_paths(settings.folders() if folders is None else folders)
+    own = settings.name_paths(settings.folders())
     return settings.merge_fetched(own, hub.cached_models())
 
 
