@@ -33,15 +33,15 @@ LLAMA_FIXED: Mapping[str, tuple[Any, ...]] = {
     "pretraining_tp": (1, None),
     "partial_rotary_factor": (1.0, None),
 }
-# Llama's names of the sizes that have GPT-2's names here.
-LLAMA_NAMES = {
+# Other names of sizes that Hugging Face's library accepts in a GPT-2's config …
+ALSO = {
     "max_position_embeddings": "n_positions",
     "hidden_size": "n_embd",
     "num_hidden_layers": "n_layer",
     "num_attention_heads": "n_head",
-    "num_key_value_heads": "n_kv_head",
-    "intermediate_size": "mlp_dim",
 }
+# … and with them Llama's names of all sizes that have GPT-2's names here.
+LLAMA_NAMES = ALSO | {"num_key_value_heads": "n_kv_head", "intermediate_size": "mlp_dim"}
 # Numbers that transformers has where the file leaves them out; elsewhere there are no groups.
 _KV_HEADS = {"mistral": 8, "qwen2": 32, "qwen3": 32}
 _ROPE_NAMES = {
@@ -57,13 +57,6 @@ _WRITTEN = {name: written for written, name in LLAMA_NAMES.items()}
 _LAYER_TYPES = ("full_attention", "sliding_attention")
 # A size with more digits is no typo, and a message couldn't print it.
 _ABSURD = 10**40
-# Other names that Hugging Face's library accepts.
-ALSO = {
-    "hidden_size": "n_embd",
-    "max_position_embeddings": "n_positions",
-    "num_attention_heads": "n_head",
-    "num_hidden_layers": "n_layer",
-}
 
 
 @dataclass(frozen=True)
