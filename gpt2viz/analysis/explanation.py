@@ -205,7 +205,13 @@ class RowExplanation:
         Keys are averaged before positions turn them, so these differ by distance alone. None if
         positions turn no keys.
         """
-        return self._stream.by_distance(self.query, self.keys)
+        model, site = self._stream.model, (self.layer, self.head)
+        if not model.network.blocks[self.layer].attention.rotates:
+            return None
+        mean = self.trace.stage("k_unrotated", *site)[self.keys].mean(axis=0, dtype=np.float64)
+        keys = rotate(model, self.layer, np.tile(mean, (len(self.keys), 1)), self.keys)
+        scores: Numbers = keys @ self.trace.stage("q", *site)[self.query].astype(np.float64)
+        return scores
 
     def _softmax(self, scores: Numbers) -> Numbers:
         scaled = (scores - scores.max()) / self.divisor
@@ -390,16 +396,6 @@ class _Stream:
         else:
             k = self._part("key", self.names[part], positions)
         return k @ query
-
-    def by_distance(self, query: int, positions: Positions) -> Numbers | None:
-        """``RowExplanation.by_distance`` of the keys at some positions: (P,)."""
-        trace, site = self.trace, (self.layer, self.head)
-        if not self.model.network.blocks[self.layer].attention.rotates:
-            return None
-        mean = trace.stage("k_unrotated", *site)[positions].mean(axis=0, dtype=np.float64)
-        keys = rotate(self.model, self.layer, np.tile(mean, (len(positions), 1)), positions)
-        scores: Numbers = keys @ trace.stage("q", *site)[query].astype(np.float64)
-        return scores
 
     def _merging(self, layer: int) -> tuple[Numbers, Numbers]:
         """W_O (nh, hs, C) and b_O (C,) of a layer; zeros where an edit switched it off."""
