@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import pickle
 from collections.abc import Mapping
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +42,7 @@ from tests.app.pages import (
 from tests.bundled import ids_of
 from tests.checkpoints import write_checkpoint
 from tests.js.test_scripts import HERE, run
+from tests.notebook.test_show import blocks
 from tests.numpy_gpt2 import Tolerance, reference
 
 T = 512
@@ -70,13 +70,6 @@ def shown(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def look(page: str, **more: str) -> AppTest:
     return open_page(page, model="long", text=TEXT, layer="1", head="2", **more)
-
-
-def blocks(matrix: np.ndarray, size: int) -> np.ndarray:
-    """The largest of every block."""
-    ends = [n * len(matrix) // size for n in range(size + 1)]
-    spans = [slice(*pair) for pair in pairwise(ends)]
-    return np.array([[matrix[down, across].max() for across in spans] for down in spans])
 
 
 def test_the_whole_text_shows_the_largest_of_every_block(expected: Any) -> None:

@@ -27,7 +27,7 @@ from tests.pictures.samples import heatmaps
 NAN, INF = float("nan"), float("inf")
 
 
-def panel(values: list[list[float]], masked: list[list[int]] | None = None) -> Panel:
+def panel(values: Any, masked: Any = None) -> Panel:
     labels = [f"t{n}" for n in range(len(values))]
     return Panel(
         "title",
@@ -112,7 +112,7 @@ def test_rounding_is_not_shown_as_a_difference(apart: float, reach: float) -> No
 
 def test_numbers_stand_only_where_there_is_room() -> None:
     def texts(numbers: int) -> list[str | None]:
-        small, large = panel([[0, 1], [1, 1]]), panel(np.zeros((7, 7)).tolist())
+        small, large = panel([[0, 1], [1, 1]]), panel(np.zeros((7, 7)))
         return [t.texttemplate for t in heatmaps([small, large], LIGHT, numbers=numbers).data]
 
     assert texts(6) == ["%{z:.2f}", None]
@@ -213,7 +213,7 @@ def test_a_part_takes_words_and_blocks_whole() -> None:
 
 @pytest.mark.parametrize(("row", "column"), [(1, None), (None, 5), (3, 5)])
 def test_no_frame_round_what_lies_outside_the_part(row: int | None, column: int | None) -> None:
-    part = crop(panel(np.zeros((6, 6)).tolist()), range(2, 5), range(2, 5))
+    part = crop(panel(np.zeros((6, 6))), range(2, 5), range(2, 5))
     assert Heatmaps("what", [part], row=row, column=column).frame(part) is None
     assert Heatmaps("what", [part], row=3, column=2).frame(part) == ((1, 1), (0, 0))
 

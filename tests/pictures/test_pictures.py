@@ -28,6 +28,7 @@ from gpt2viz.pictures.picture import Curve, Curves, Heatmaps, Lens, Picture, Rea
 from gpt2viz.pictures.plotly.figure import render
 from gpt2viz.pictures.prediction import probability_bars
 from tests.pictures.samples import one_of_every_kind
+from tests.pictures.test_figures import panel as square
 
 PICTURES = one_of_every_kind()
 EVERY = pytest.mark.parametrize("picture", PICTURES.values(), ids=list(PICTURES))
@@ -270,16 +271,9 @@ def test_bars_and_curves() -> None:
     assert alt_text(Curves("what", (), "x", "y")) == ""
 
 
-def unnamed(values: np.ndarray, masked: np.ndarray | None = None) -> Panel:
-    names = [f"t{n}" for n in range(len(values))]
-    return Panel(
-        "", values.astype(np.float32), Axis("query", names), Axis("key", names), masked=masked
-    )
-
-
 def test_a_line_goes_from_its_row_to_its_column() -> None:
     values = np.array([[1, 0, 0], [0.995, 0.005, 0], [0.25, 0.5, 0.25]])
-    result = lines("what", [unnamed(values)], ["Head 0"])
+    result = lines("what", [square(values)], ["Head 0"])
     (only,) = result.sources
     assert [*zip(only.queries, only.keys, strict=True)] == [(0, 0), (1, 0), (2, 0), (2, 1), (2, 2)]
     assert_allclose(only.weights, [1, 0.995, 0.25, 0.5, 0.25], rtol=1e-6)
@@ -289,14 +283,14 @@ def test_a_line_goes_from_its_row_to_its_column() -> None:
 
 def test_a_masked_cell_and_one_without_a_number_are_no_lines() -> None:
     values, every = np.array([[1, 0.5], [np.nan, 1]]), np.ones((2, 2), bool)
-    (only,) = lines("what", [unnamed(values, np.triu(every, 1))], ["Head 0"]).sources
+    (only,) = lines("what", [square(values, np.triu(every, 1))], ["Head 0"]).sources
     assert only.queries.tolist() == only.keys.tolist() == [0, 1]
-    hidden = lines("what", [unnamed(values, every)], ["Head 0"]).table()
+    hidden = lines("what", [square(values, every)], ["Head 0"]).table()
     assert list(hidden) == ["picture", "query", "key", "value"]  # an empty file names them too
 
 
 def test_lengths_are_drawn_on_their_own_scale() -> None:
-    result = lines("what", [unnamed(np.array([[8, 0.05], [0.1, 4]]))], ["Head 0"], unit=False)
+    result = lines("what", [square(np.array([[8, 0.05], [0.1, 4]]))], ["Head 0"], unit=False)
     assert result.peak == 8
     assert result.threshold == 0.08
     assert result.sources[0].weights.tolist() == pytest.approx([8, 0.1, 4])
@@ -304,7 +298,7 @@ def test_lengths_are_drawn_on_their_own_scale() -> None:
 
 def test_a_long_text_keeps_its_widest_lines_and_says_which() -> None:
     generator = np.random.default_rng(0)
-    four = [unnamed(generator.dirichlet(np.full(256, 0.3), 256)) for _ in range(4)]
+    four = [square(generator.dirichlet(np.full(256, 0.3), 256)) for _ in range(4)]
     result = lines("what", four, list("abcd"))
     every = np.stack([panel.values for panel in four])
     assert (every >= result.at_rest).sum() <= AT_REST
@@ -316,4 +310,4 @@ def test_a_long_text_keeps_its_widest_lines_and_says_which() -> None:
 @pytest.mark.parametrize(("n_panels", "n_tokens"), [(5, 3), (1, 257)])
 def test_more_than_can_be_told_apart_is_refused(n_panels: int, n_tokens: int) -> None:
     with pytest.raises(ValueError, match="at most 4 of 256"):
-        lines("what", [unnamed(np.eye(n_tokens))] * n_panels, ["Head"] * n_panels)
+        lines("what", [square(np.eye(n_tokens))] * n_panels, ["Head"] * n_panels)
