@@ -120,7 +120,7 @@ def test_every_point_has_the_numbers_of_its_checkpoint(grown: Path) -> None:
     model = gpt2viz.load_model(grown)
     ids = model.tokenizer.encode(TEXT)
     assert (data["steps"], data["at"]) == (list(STEPS), 1)
-    loss = {line["name"]: line["values"] for line in data["curves"]["loss"]["lines"]}
+    loss = {line["name"]: line["y"] for line in data["curves"]["loss"]["data"]}
     for n, (step, point) in enumerate(zip(STEPS, data["points"], strict=True)):
         of = oracle(grown / "steps" / f"step-{step}")
         run = of.run(ids, True)
@@ -142,15 +142,14 @@ def test_a_chosen_head_is_followed_through_the_points(grown: Path) -> None:
     page = open_page("training", model="grown", layer="2", head="1", against="0.3")
     data = sent(page, "steps")
     assert data["map"]["chosen"] == 2 * 4 + 1
-    lines = {line["name"]: line["values"] for line in data["curves"]["score"]["lines"]}
-    assert list(lines)[:5] == [
-        *("previous token", "same token", "first token", "duplicate token", "induction")
-    ]
+    lines = {line["name"]: line["y"] for line in data["curves"]["score"]["data"]}
+    names = ["previous token", "same token", "first token", "duplicate token", "induction"]
+    assert list(lines)[:5] == names
     (beside,) = [name for name in lines if name.startswith("0.3 ")]
     assert "The mask is off" not in page_text(page)
     unmasked = open_page("training", model="grown", layer="2", head="1", causal="false")
     assert "The mask is off for your sentence alone." in page_text(unmasked)
-    off = {n["name"]: n["values"] for n in sent(unmasked, "steps")["curves"]["score"]["lines"]}
+    off = {n["name"]: n["y"] for n in sent(unmasked, "steps")["curves"]["score"]["data"]}
     assert off["induction"] == lines["induction"]
     for n, step in enumerate(STEPS):
         result = checkpoint_runs.habits("grown", 1)[step].scores
@@ -286,5 +285,5 @@ def test_the_smallest_text_at_a_step_that_is_not_there(grown: Path) -> None:
     at = open_page("training", model="grown", text="A", step="7")
     data = sent(at, "steps")
     assert (len(data["map"]["rows"]), data["at"]) == (1, 1)
-    assert "your sentence" not in [line["name"] for line in data["curves"]["loss"]["lines"]]
+    assert "your sentence" not in [line["name"] for line in data["curves"]["loss"]["data"]]
     assert "step: 7 can't be shown here" in "\n".join(block.value for block in at.warning)

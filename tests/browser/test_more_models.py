@@ -195,16 +195,11 @@ def test_a_strangers_card_loads_nothing_and_each_section_opens_by_its_link(
         assert not seen_by_axe(page, frame=False), part
 
 
-# The training's pictures as they are drawn now, and where the first one and the last one are.
+# The training's pictures as they are drawn now.
 _DRAWN = """view => {
   const [then, now] = view.querySelector(".tiles").cells
   return [view.querySelector(".map").canvas, then.image, now.image, view.next, view.lens]
     .map((canvas) => canvas.toDataURL())
-}"""
-_EDGES = """view => {
-  const [top, first, last] = [view, view.querySelector(".map"), view.lens]
-    .map((part) => part.getBoundingClientRect())
-  return [top.top, first.top, last.bottom]
 }"""
 # The note to those who visit from elsewhere, which a person at home doesn't get.
 _LEAVE_OUT = "part => part.closest('[data-testid=stElementContainer]').style.display = 'none'"
@@ -220,9 +215,10 @@ def test_the_trainings_slider_follows_the_hand_and_the_address_the_slider(visito
     page = opened(visitor, "training", model="grown", step=1, layer=0, head=0)
     page.get_by_text("Other machines can reach this server").evaluate(_LEAVE_OUT)
     view = page.locator(".steps")
-    top, first, last = view.evaluate(_EDGES)
-    assert top < first < 210
-    assert last < 900
+    heads, lens = view.locator(".map"), view.locator("[data-part=lens]")
+    top, first, last = map(box_of, (view, heads, lens))
+    assert top["y"] < first["y"] < 210
+    assert last["y"] + last["height"] < 900
     before = view.evaluate(_DRAWN)
     assert view.evaluate(_PRESSED) == [2, "step 300"]
     after = view.evaluate(_DRAWN)
@@ -235,7 +231,10 @@ def test_the_trainings_slider_follows_the_hand_and_the_address_the_slider(visito
     expect(view.locator("output")).to_have_text("step 20")
     page.wait_for_url("**step=20**")
     settle(page)
-    heads = view.locator(".map")
+    view.locator("[data-part=loss]").click(position={"x": 36, "y": 40})
+    expect(view.locator("output")).to_have_text("step 1")
+    assert view.evaluate("view => view.style.getPropertyValue('--at')") == "0"
+    settle(page)
     box = heads.evaluate("view => view.look.boxes[view.p.heads + 2]")
     heads.locator("canvas").click(position={"x": box["x"] + 5, "y": box["y"] + 5})
     page.wait_for_url("**head=2**")

@@ -2,7 +2,7 @@ import assert from "node:assert/strict"
 import { test } from "node:test"
 
 import {
-  blended, both, ceiling, codes, eased, fitting, logPositions, losses, nearest, read,
+  blended, both, codes, eased, fitting, logPositions, losses, nearest, overSteps, read,
 } from "../../gpt2viz/app/scripts/steps.js"
 
 test("weights come as whole parts of 65,534, and NaN as 65,535", () => {
@@ -51,11 +51,13 @@ test("steps stand as far apart as their logarithms, and there is a nearest step"
   assert.equal(nearest([0, 9, 99], 2), 2)
 })
 
-test("an axis ends above its largest number, or at a given number", () => {
-  const lines = [{ values: [null, 2] }, { values: [4, null] }]
-  assert.equal(ceiling({ lines, highest: null }), 4.2)
-  assert.equal(ceiling({ lines, highest: 1 }), 1)
-  assert.equal(ceiling({ lines: [], highest: null }), 1)
+test("curves stand over all steps, and their legend has the numbers of a point", () => {
+  const sent = { data: [{ name: "loss", x: [9, 99], y: [.5, 1.234] }], layout: { yaxis: {} } }
+  const drawn = (at, wide) => overSteps(sent, [0, 9, 99], at, wide), late = drawn(2, 80)
+  assert.deepEqual([0, 2].map((at) => drawn(at, 80).data[0].name), ["loss –", "loss 1.23"])
+  assert.deepEqual(late.data[0].x, [.5, 1])
+  assert.deepEqual(late.layout.xaxis.ticktext, ["0", "9", "99"])
+  assert.deepEqual(drawn(2, 79).layout.xaxis.ticktext, ["0", "99"], "no step too near another")
 })
 
 test("of many rows those are drawn that fit, both ends among them", () => {

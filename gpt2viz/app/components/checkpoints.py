@@ -7,8 +7,7 @@ rests, the point goes into the address, and missing points are requested.
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import Sequence
-from math import isfinite, nan
+from math import isfinite
 from typing import Any
 
 import numpy as np
@@ -18,8 +17,7 @@ from gpt2viz.app.components.attention import map_header
 from gpt2viz.arrays import Array
 from gpt2viz.pictures.canvas import header
 from gpt2viz.pictures.every_head import Thumbnails
-from gpt2viz.pictures.palette import DASHES
-from gpt2viz.pictures.picture import Curves, Heatmaps
+from gpt2viz.pictures.picture import Heatmaps
 
 #: Weights are sent as 16-bit numbers; this one stands for NaN.
 _NAN_CODE = 65_535
@@ -51,20 +49,3 @@ def pack(tiles: Array) -> str:
 def number(value: float) -> float | None:
     """Return a number as the browser is sent it: None for NaN."""
     return value if isfinite(value) else None
-
-
-def curves(picture: Curves, steps: Sequence[int]) -> dict[str, Any]:
-    """Return curves as numbers at every step, None for missing ones."""
-    count = len({curve.role for curve in picture.curves if isinstance(curve.role, int)})
-    lines, colors = [], output.page_outputs().colors
-    for curve in picture.curves:
-        at = dict(zip(curve.x, curve.y, strict=True))
-        lines.append(
-            {
-                "name": curve.name,
-                "color": colors.shade(curve.role, count),
-                "dash": DASHES.index(curve.dash),
-                "values": [number(at.get(step, nan)) for step in steps],
-            }
-        )
-    return {"lines": lines, "highest": picture.highest}

@@ -126,7 +126,8 @@ function layOut(figure, width, legend) {
   const above = legend && layout.legend?.yref !== "container"
   const height = layout.height - (above ? LEGEND : 0), fixed = margin.autoexpand === false
   const top = above ? Math.max(10, margin.t - LEGEND) : margin.t
-  const pairs = new Map(data.map(({ xaxis = "x", yaxis = "y" }) => [xaxis + yaxis, [xaxis, yaxis]]))
+  const pairs = new Map([{}, ...data].map(({ xaxis = "x", yaxis = "y" }) =>
+    [xaxis + yaxis, [xaxis, yaxis]])) // the first even if nothing is drawn on it
   const plots = [...pairs.values()].map(([x, y]) =>
     ({ x: axisOf(x, figure), y: axisOf(y, figure) }))
   const [{ y: first }] = plots, titleRoom = (axis) => axis.own.title?.text ? TITLE : 0
@@ -137,7 +138,7 @@ function layOut(figure, width, legend) {
     x.low = left + room * x.domain[0]
     x.size = room * (x.domain[1] - x.domain[0])
     x.ticks = ticksOf(x, x.size, 60)
-    const words = x.names.length || x.own.ticktext
+    const words = x.own.tickangle !== 0 && (x.names.length || x.own.ticktext)
     x.turned = Boolean(words) && longest(x.ticks) + 8 > x.size / Math.max(1, x.ticks.length)
   }
   const roomUnder = ({ x }) => (x.turned ? longest(x.ticks) + 10 : 20) + titleRoom(x)

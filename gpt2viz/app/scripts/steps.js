@@ -2,11 +2,14 @@
 // large, the next tokens, and curves of losses and scores. Dragging needs no server: all computed
 // points are here. Between two points the film blends weights; numbers are always one point's own.
 
-import { codeOf, cut, eventPoint, line as stroke, penOf, cellState } from "./matrix.js"
+import drawChart, { html as chartHtml } from "./chart.js"
+import { codeOf, cut, eventPoint, penOf, cellState } from "./matrix.js"
 import { panelsOf } from "./matrices.js"
 import drawMap, { headName, html as mapHtml } from "./model_map.js"
 import { afterAnswer } from "./player.js"
 import drawTiles, { html as tilesHtml } from "./tiles.js"
+
+const curvesHtml = `${chartHtml}<span class="axis">training steps, log scale</span>`
 
 export const html = `
 <div class="steps" role="group">
@@ -24,9 +27,9 @@ export const html = `
   </div>
   <div class="pictures">
     <figure class="curves"><figcaption data-part="lossTitle"></figcaption>
-      <canvas data-part="loss" aria-hidden="true"></canvas></figure>
+      <div data-part="loss" aria-hidden="true">${curvesHtml}</div></figure>
     <figure class="curves"><figcaption data-part="scoreTitle"></figcaption>
-      <canvas data-part="score" aria-hidden="true"></canvas></figure>
+      <div data-part="score" aria-hidden="true">${curvesHtml}</div></figure>
     <figure class="lens">
       <figcaption>Logit lens: the next token as each layer would predict it</figcaption>
       <canvas data-part="lens" aria-hidden="true"></canvas></figure>
@@ -36,8 +39,8 @@ export const html = `
 
 const NAN_CODE = 65535, LINE = 16, REST = 250
 const FILM = 6000  // ms from the first point to the last
-const DASHES = [[], [7, 4], [2, 3], [8, 3, 2, 3], [14, 5], [14, 4, 2, 4]]
 const BARS_TALL = 252, TALL = 186
+const APART = 40 // pixels from a step's number to the next
 
 // Weights as 16-bit whole numbers in base64, NaN as the highest.
 export function read(text) {
@@ -192,69 +195,35 @@ function drawLens(view) {
   })
 }
 
-const AROUND = { left: 34, right: 8, top: 6, bottom: 18 }
+// The room around the curves, which style.css knows too.
+const AROUND = { l: 34, r: 8, t: 6, b: 18 }
 
-// The upper end of an axis: a little above the largest number, unless it is given.
-export function ceiling({ lines, highest }) {
-  const values = lines.flatMap((line) => line.values.filter((value) => value !== null))
-  return highest ?? (Math.max(...values, 0) * 1.05 || 1)
+// The width between the ends of an axis of steps.
+const between = (part) => part.querySelector(".chart").clientWidth - AROUND.l - AROUND.r
+
+/** A chart of curves over all steps, on an axis `wide` pixels wide: in its legend the numbers of
+ * a point, below it the steps that have room. */
+export function overSteps({ data, layout }, steps, at, wide) {
+  const positions = logPositions(steps), tickvals = [], ticktext = []
+  positions.forEach((position, n) => {
+    if (n && (position - tickvals.at(-1)) * wide < APART) return
+    tickvals.push(position)
+    ticktext.push(steps[n].toLocaleString("en"))
+  })
+  const traces = data.map(({ name, x, y, ...look }) => ({ ...look, y,
+    name: `${name} ${y[x.indexOf(steps[at])]?.toFixed(2) ?? "–"}`,
+    x: x.map((step) => positions[steps.indexOf(step)]) }))
+  return { data: traces, layout: {
+    height: TALL, margin: { ...AROUND, autoexpand: false },
+    showlegend: true, legend: { itemclick: false, yref: "container" },
+    xaxis: { range: [0, 1], tickvals, ticktext, tickangle: 0 },
+    yaxis: { range: layout.yaxis.range, rangemode: "tozero" } } }
 }
 
 function drawCurves(view, name) {
-  const { p } = view, curves = p.curves[name], [draw, wide] = pen(view, name, TALL)
-  const names = Math.min(210, wide * .42), end = wide - names, high = ceiling(curves)
-  const x = logPositions(p.steps).map((s) => AROUND.left + s * (end - AROUND.left - AROUND.right))
-  const y = (v) => AROUND.top + (1 - v / high) * (TALL - AROUND.top - AROUND.bottom)
-  axes(draw, view, { x, y, high, end })
-  const lines = curves.lines.map((line) => ({ ...line, now: line.values[view.at] }))
-  for (const line of lines) curve(draw, line, x, y)
-  draw.setLineDash([])
-  draw.strokeStyle = view.accent
-  draw.lineWidth = 2
-  const from = Math.floor(view.frame), to = x[Math.ceil(view.frame)]
-  const now = x[from] + (view.frame - from) * (to - x[from])
-  stroke(draw, [now, AROUND.top], [now, TALL - AROUND.bottom])
-  written(draw, view, "training steps, log scale", end + 6, TALL - AROUND.bottom / 2)
-  lines.forEach((line, n) => {
-    const at = AROUND.top + LINE * (n + .5)
-    dashed(draw, line, end + 6, at)
-    draw.fillStyle = view.ink
-    draw.textAlign = "left"
-    const number = line.now === null || line.now === undefined ? "–" : line.now.toFixed(2)
-    draw.fillText(`${line.name} ${number}`, end + 30, at, names - 30)
-  })
-}
-
-function axes(draw, { p, ink: colour }, { x, y, high, end }) {
-  draw.lineWidth = 1
-  draw.textAlign = "right"
-  for (const value of [0, high / 2, high]) {
-    draw.strokeStyle = p.map.line
-    stroke(draw, [AROUND.left, y(value)], [end - AROUND.right, y(value)])
-    draw.fillStyle = colour
-    draw.fillText(value.toFixed(1), AROUND.left - 5, y(value))
-  }
-  draw.textAlign = "center"
-  let last = -Infinity
-  p.steps.forEach((step, n) => {
-    if (x[n] - last < 40) return
-    last = x[n]
-    draw.fillText(step.toLocaleString("en"), x[n], TALL - AROUND.bottom / 2)
-  })
-}
-
-function dashed(draw, { color, dash }, x, y) {
-  draw.strokeStyle = color
-  draw.lineWidth = 2
-  draw.setLineDash(DASHES[dash])
-  stroke(draw, [x, y], [x + 20, y])
-}
-
-function curve(draw, { color, dash, values }, x, y) {
-  draw.strokeStyle = color
-  draw.lineWidth = 2
-  draw.setLineDash(DASHES[dash])
-  stroke(draw, ...values.flatMap((value, n) => value === null ? [] : [[x[n], y(value)]]))
+  const { p, at } = view, figure = overSteps(p.curves[name], p.steps, at, between(view[name]))
+  drawChart({ data: { figure, grid: p.map.line, alt: "" }, parentElement: view[name],
+    setTriggerValue: () => {} })
 }
 
 function paint(view) {
@@ -266,6 +235,7 @@ function paint(view) {
   view.scoreTitle.textContent = p.scores
   drawNext(view)
   drawLens(view)
+  for (const name of ["loss", "score"]) drawCurves(view, name)
   paintFrame(view)
 }
 
@@ -279,7 +249,9 @@ function paintFrame(view) {
   view.slider.style.setProperty("--share", frame / (p.steps.length - 1 || 1))
   drawHeads(view, drawn)
   drawLarge(view, drawn)
-  for (const name of ["loss", "score"]) drawCurves(view, name)
+  const positions = logPositions(p.steps), from = Math.floor(frame)
+  const [here, next] = [positions[from], positions[Math.ceil(frame)]]
+  view.style.setProperty("--at", here + (frame - from) * (next - here))
 }
 
 // The sentence's loss at a point and at the end, if it has one.
@@ -344,8 +316,7 @@ function listen(view) {
   }
   view.play.onclick = () => play(view, !view.animation)
   for (const name of ["loss", "score"]) view[name].onclick = (event) => {
-    const wide = view[name].clientWidth, end = wide - Math.min(210, wide * .42)
-    const share = (eventPoint(event)[0] - AROUND.left) / (end - AROUND.left - AROUND.right)
+    const share = (eventPoint(event)[0] - AROUND.l) / between(view[name])
     if (share <= 1.02) go(view, nearest(view.p.steps, share))
   }
   new ResizeObserver(() => view.clientWidth !== view.wide && sized(view)).observe(view)
@@ -369,9 +340,7 @@ export default function ({ data: p, parentElement, setTriggerValue }) {
     view.animation = 0
     listen(view)
   }
-  const style = getComputedStyle(view)
-  view.accent = style.getPropertyValue("--st-primary-color") || "#3550c8"
-  view.ink = style.color
+  view.ink = getComputedStyle(view).color
   view.setAttribute("aria-label", p.alt)
   view.slider.setAttribute("aria-label", "Checkpoint of the training")
   view.slider.max = p.steps.length - 1

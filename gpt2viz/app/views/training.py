@@ -41,6 +41,7 @@ from gpt2viz.model.network import Attend
 from gpt2viz.model.steps import Steps
 from gpt2viz.pictures.every_head import Thumbnails
 from gpt2viz.pictures.picture import NUMBERS_FIT_LARGE, Bars, Curves, Heatmaps, Lens
+from gpt2viz.pictures.plotly.chart import chart
 from gpt2viz.pictures.pooling import THUMBNAIL
 from gpt2viz.pictures.prediction import lens_of_runs, probability_bars
 from gpt2viz.pictures.training import (
@@ -343,7 +344,7 @@ def _slider(
         "final": _point(view, final),
         "stages": ["embeddings", *(f"layer {n}" for n in range(view.model.config.n_layer))],
         "more": None in points or not checkpoint_runs.are_all_scored(view.model.name),
-        "curves": {name: slider.curves(of, list(training)) for name, of in curves.items()},
+        "curves": {name: chart(of, view.colors) for name, of in curves.items()},
         "scores": f"Scores of head {_name(chosen)} on random tokens, repeated",
         "formed": _new_heads(view, training, habits),
     }
