@@ -19,7 +19,7 @@ from gpt2viz.pictures.from_trace import (
     weights_measure,
 )
 from gpt2viz.pictures.palette import POINTS
-from gpt2viz.pictures.panel import Axis, Panel
+from gpt2viz.pictures.panel import Panel
 from gpt2viz.pictures.picture import Bars, Case, Curve, Curves
 from gpt2viz.run.stages import Site
 from gpt2viz.run.trace import Trace
@@ -123,19 +123,18 @@ def difference_of_matched(
     ``matches`` are M positions in ``a`` and ``b``, in the order of ``a``, whose labels it has.
     """
     left, right = ([pair[side] for pair in matches] for side in (0, 1))
-    return difference(_select(a, left, a, left), _select(b, right, a, left), title)
+    return difference(_select(a, left), _select(b, right), title)
 
 
-def _select(panel: Panel, chosen: list[int], named: Panel, names: list[int]) -> Panel:
-    """Some rows and the same columns of a panel, with the labels of ``named``."""
+def _select(panel: Panel, chosen: list[int]) -> Panel:
+    """Some rows and the same columns of a panel."""
     cells = np.ix_(chosen, chosen)
-    labels = [named.rows.labels[n] for n in names]
     return replace(
         panel,
         values=panel.values[cells],
         masked=None if panel.masked is None else panel.masked[cells],
-        rows=Axis("query", labels, names),
-        columns=Axis("key", labels, names),
+        rows=panel.rows.part(chosen, None),
+        columns=panel.columns.part(chosen, None),
     )
 
 
