@@ -289,25 +289,25 @@ def splitting_heads(states: Sequence[ArrayLike], nh: int, captions: Sequence[str
     T, C = arrays[0].shape
     down = 1 if nh == 1 else 2 if nh <= 12 else 3  # rows of heads, once split
     frames = [
-        Frame(caption, tuple(_blocks(array, T, C, nh, down)))
-        for array, caption in zip(arrays, captions, strict=True)
+        Frame(caption, tuple(_blocks(array, T, C, nh, down if n == 2 else 0)))
+        for n, (array, caption) in enumerate(zip(arrays, captions, strict=True))
     ]
     what = f"{C} channels of {T} tokens, split into {nh} heads and merged again"
     return Frames(what, down * (1 + _ROW * T), tuple(frames))
 
 
 def _blocks(array: NDArray[np.int_], T: int, C: int, nh: int, down: int) -> Iterator[Mark]:
-    """Each block at the position of its first number in ``array``."""
+    """Each block at the position of its first number in ``array``; heads apart in rows ``down``,
+    or together for 0."""
     hs, wide = C // nh, 0.92 * (1 - _NAMES) / nh
     gap = 0.08 * (1 - _NAMES) / max(nh - 1, 1)
-    across = -(-nh // down)
-    apart = array.ndim == 3 and array.shape[:2] == (nh, T) and _is_by_head(array, hs)
+    across = -(-nh // (down or 1))
     for token in range(T):
         for head in range(nh):
             at = [int(n) for n in np.argwhere(array == token * C + head * hs)[0]]
             if array.ndim == 2:
                 x, y = _NAMES + gap * (nh - 1) / 2 + at[1] / hs * wide, 1 + _ROW * at[0]
-            elif apart:
+            elif down:
                 line, column = divmod(at[0], across)
                 x = _NAMES + (column + 0.5) / across * (1 - _NAMES) - wide / 2
                 y = 1 + line * (1 + _ROW * T) + _ROW * at[1]
@@ -315,8 +315,8 @@ def _blocks(array: NDArray[np.int_], T: int, C: int, nh: int, down: int) -> Iter
                 x, y = _NAMES + at[1] * (wide + gap), 1 + _ROW * at[0]
             text = str(head) if nh <= 12 else ""
             yield Mark(f"{token} {head}", x, y, wide, _ROW, head % 4, text=text)
-    yield from _tokens(T, down if apart else 1)
-    if apart:
+    yield from _tokens(T, down or 1)
+    if down:
         for head in range(nh):
             line, column = divmod(head, across)
             yield Mark(
@@ -326,11 +326,6 @@ def _blocks(array: NDArray[np.int_], T: int, C: int, nh: int, down: int) -> Iter
                 (1 - _NAMES) / across,
                 text=f"head {head}" if across <= 6 else str(head),
             )
-
-
-def _is_by_head(array: NDArray[np.int_], hs: int) -> bool:
-    """True if the first axis is the heads': the next row then begins at number hs."""
-    return len(array) == 1 or int(array[1, 0, 0]) == hs
 
 
 def _tokens(T: int, lines: int) -> Iterator[Mark]:
