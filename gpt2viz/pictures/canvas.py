@@ -175,13 +175,8 @@ def encode(header: dict[str, Any], panels: Sequence[Panel]) -> bytes:
 
 def _numbers(panels: Sequence[Panel]) -> bytes:
     values = np.concatenate([panel.values.ravel() for panel in panels]).astype("<f4")
-    masked = np.concatenate(
-        [
-            np.zeros(panel.values.size, bool) if panel.masked is None else panel.masked.ravel()
-            for panel in panels
-        ]
-    )
-    bits = np.packbits(masked, bitorder="little")
+    hidden = np.concatenate([panel.hidden.ravel() for panel in panels])
+    bits = np.packbits(hidden, bitorder="little")
     return values.tobytes() + bits.tobytes()
 
 

@@ -48,8 +48,7 @@ class Special(NamedTuple):
 
 def specials(panel: Panel, colors: Palette) -> tuple[Special, Special, Special]:
     """The masked, the NaN and the infinite cells of a panel; a later kind is drawn over others."""
-    values = panel.values
-    masked = np.zeros(values.shape, bool) if panel.masked is None else panel.masked
+    values, masked = panel.values, panel.hidden
     infinite = np.isinf(values) & ~masked
     nan = "NaN: not a number"
     return (

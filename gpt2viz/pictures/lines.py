@@ -137,8 +137,7 @@ def lines(what: str, panels: Sequence[Panel], names: Sequence[str], unit: bool =
 
 def _drawable(panel: Panel) -> Array:
     """The panel's numbers, 0 where there is none to draw."""
-    hidden = np.zeros(panel.values.shape, bool) if panel.masked is None else panel.masked
-    return np.where(hidden | ~np.isfinite(panel.values), np.float32(0), panel.values)
+    return np.where(panel.hidden | ~np.isfinite(panel.values), np.float32(0), panel.values)
 
 
 def _threshold(numbers: Array, peak: float, most: int) -> float:

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from gpt2viz.arrays import Array, Pairs
 from gpt2viz.labels import markup_safe, shorten
 from gpt2viz.run.key import RunKey
@@ -153,6 +155,11 @@ class Panel:
     def __getstate__(self) -> dict[str, Any]:
         """The state to pickle: all but the ``whole``."""
         return vars(self) | {"whole": None}
+
+    @property
+    def hidden(self) -> Pairs:
+        """The cells that the mask hides, none where there is no mask: (rows, columns)."""
+        return np.zeros(self.values.shape, bool) if self.masked is None else self.masked
 
     @property
     def of_pairs(self) -> bool:

@@ -106,7 +106,6 @@ def _cells(panel: Panel) -> pd.DataFrame:
     y, x = panel.rows.title or "row", panel.columns.title or "column"
     if x == y:  # heads by heads: still two columns
         x, y = f"{x} (column)", f"{y} (row)"
-    hidden = np.zeros(panel.values.size, bool) if panel.masked is None else panel.masked.ravel()
     rows, columns = (
         np.array(axis.plain_names(), dtype=object) for axis in (panel.rows, panel.columns)
     )
@@ -116,7 +115,7 @@ def _cells(panel: Panel) -> pd.DataFrame:
             y: np.repeat(rows, n_columns),
             x: np.tile(columns, n_rows),
             "value": panel.values.ravel(),
-            "hidden": np.where(hidden, panel.masked_name, ""),
+            "hidden": np.where(panel.hidden.ravel(), panel.masked_name, ""),
         }
     ).dropna(subset="value")
 

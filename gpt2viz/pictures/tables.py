@@ -57,7 +57,7 @@ def panel_table(panel: Panel) -> pd.DataFrame:
 def shown_table(panel: Panel) -> pd.DataFrame:
     """The same with masked cells missing (``pandas.NA``): no 0, and no NaN of the run either."""
     result = panel_table(panel)
-    hidden = np.zeros(result.shape, bool) if panel.masked is None else panel.masked
+    hidden = panel.hidden
     for n, name in enumerate(result.columns):
         result[name] = pd.arrays.FloatingArray(panel.values[:, n].copy(), hidden[:, n].copy())
     return result
