@@ -120,13 +120,10 @@ def missed_targets(figures: Figures) -> list[str]:
 def recipe_text(recipe: Recipe, run: dict[str, Any], hardware: str) -> str:
     """The run as it went: its phases up to the last step, rates, tokens, time and curve."""
     curves = run["curves"]
-    last, done, rows = curves[-1], 0, []
-    for phase in recipe.phases:
-        steps = min(phase.steps, last["step"] - done)
-        if steps > 0:
-            shares = [f"{100 * x:.0f} %" for x in (phase.repeated, phase.own, phase.last_rate)]
-            rows.append((f"{steps:,}", phase.batch, phase.length, *shares))
-        done += phase.steps
+    last, rows = curves[-1], []
+    for phase, steps in recipe.phases_until(last["step"]):
+        shares = [f"{100 * x:.0f} %" for x in (phase.repeated, phase.own, phase.last_rate)]
+        rows.append((f"{steps:,}", phase.batch, phase.length, *shares))
     points = [
         (
             f"{point['step']:,}",
@@ -185,11 +182,10 @@ def _row(nudge: Nudge, recipe: Recipe, curves: Sequence[Mapping[str, Any]]) -> t
 
 def reading_text(recipe: Recipe, run: dict[str, Any]) -> str:
     """The number of times that the run read each token of its books, up to the last step."""
-    done, own, more = run["curves"][-1]["step"], 0.0, 0.0
-    for phase in recipe.phases:
-        steps = min(phase.steps, done)
+    own = more = 0.0
+    for phase, steps in recipe.phases_until(run["curves"][-1]["step"]):
         text = steps * (phase.batch - phase.repeated_rows) * phase.length
-        own, more, done = own + text * phase.own, more + text * (1 - phase.own), done - steps
+        own, more = own + text * phase.own, more + text * (1 - phase.own)
     sizes = run["training tokens"]
     sentence = f"The {sizes['own'] / 1e6:.1f} million tokens of the listed books were read "
     sentence += f"{own / sizes['own']:.1f} times over"

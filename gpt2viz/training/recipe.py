@@ -6,6 +6,7 @@ alone, so that an interrupted run resumes with the same batches.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -131,11 +132,14 @@ class Recipe:
 
     def tokens_until(self, step: int) -> int:
         """Tokens read in the first ``step`` steps."""
-        read = 0
+        return sum(done * phase.tokens for phase, done in self.phases_until(step))
+
+    def phases_until(self, step: int) -> Iterator[tuple[Phase, int]]:
+        """Each phase that has begun before a step, and how many of its steps are done by then."""
         for phase in self.phases:
-            done = min(step, phase.steps)
-            read, step = read + done * phase.tokens, step - done
-        return read
+            if step > 0:
+                yield phase, min(step, phase.steps)
+            step -= phase.steps
 
     def phase_at(self, step: int) -> Phase:
         """The phase that a step (0 to ``steps`` - 1) belongs to."""
@@ -175,12 +179,10 @@ class Recipe:
     def _plan(self, step: int) -> list[tuple[int, Phase]]:
         """The steps done of each phase up to ``step``; at a constant rate no more counts."""
         plan, before = [], 1.0
-        for phase in self.phases:
-            done = min(step, phase.steps)
-            if done:
-                even = phase.last_rate == before
-                plan.append((done, replace(phase, steps=0 if even else phase.steps)))
-            before, step = phase.last_rate, step - done
+        for phase, done in self.phases_until(step):
+            even = phase.last_rate == before
+            plan.append((done, replace(phase, steps=0 if even else phase.steps)))
+            before = phase.last_rate
         return plan
 
     def config(self) -> GPT2Config:
