@@ -106,18 +106,8 @@ def test_a_row_of_the_training_map_opens_its_head(walk: Visit) -> None:
     assert "head=3" in page.url
 
 
-TEXT = "The animal didn't cross"
-
-
 def test_a_click_on_a_word_chooses_its_first_token(walk: Visit) -> None:
-    page = walk("", text=TEXT, words="true")
-    trace = gpt2viz.trace(bundled_model(), TEXT)
-    starts = gpt2viz.word_starts(trace.token_bytes)
-    assert starts == (0, 1, 2, 4)
-    for panel in drawn(page, "heads"):
-        layer, head = map(int, panel["name"].split("."))
-        expected = gpt2viz.group_words(trace.stage("weights", layer)[0], starts)[head]
-        assert_allclose(panel["z"], expected, atol=SHADE)
+    page = walk("", text="The animal didn't cross", words="true")
     picture(page, "heads").focus()
     page.keyboard.press("PageUp")  # the last word
     act(page, lambda: page.keyboard.press("Enter"))
