@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import linecache
 import textwrap
 from functools import lru_cache
 from pathlib import Path
@@ -50,9 +51,7 @@ def line_of_model() -> Origin:
 
 def code_of(origin: Origin) -> str:
     """A line of the model without its comment; "" for none."""
-    if not origin.line:
-        return ""
-    return _source_lines(origin.file)[origin.line - 1].split("#")[0].strip()
+    return linecache.getline(origin.file, origin.line).split("#")[0].strip()
 
 
 @lru_cache(maxsize=64)
@@ -76,8 +75,3 @@ def method_at(file: str, line: int) -> tuple[str, str]:
                 source = textwrap.dedent("".join(shown)).rstrip()
                 return f"{holder.__name__}.{part.__name__}", source
     raise LookupError(f"line {line} of {file} is in no method")
-
-
-@lru_cache(maxsize=2)
-def _source_lines(path: str) -> tuple[str, ...]:
-    return tuple(Path(path).read_text(encoding="utf-8").splitlines())
