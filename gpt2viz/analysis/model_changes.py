@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import replace
-from itertools import chain
+from itertools import chain, groupby
 from typing import NamedTuple
 
 import numpy as np
@@ -237,12 +237,8 @@ def equal_words(before: Model, after: Model) -> str:
 
 def _ranges(numbers: Sequence[int]) -> str:
     """Rising numbers in words, such as "0 to 11, 13"."""
-    runs: list[list[int]] = []
-    for n in numbers:
-        if runs and runs[-1][-1] == n - 1:
-            runs[-1].append(n)
-        else:
-            runs.append([n])
+    consecutive = groupby(enumerate(numbers), key=lambda pair: pair[1] - pair[0])
+    runs = [[n for _, n in run] for _, run in consecutive]
     return ", ".join(
         f"{run[0]} to {run[-1]}" if len(run) > 2 else ", ".join(map(str, run)) for run in runs
     )
