@@ -51,11 +51,9 @@ def change_one_token(model: Model, run: Trace) -> list[int] | None:
 def _variant(model: Model, run: Trace, t: int) -> list[int] | None:
     """The ids with another token at ``t``: the most probable whose text is read so again."""
     ids = list(run.token_ids)
-    own = model.tokenizer.own_slice(ids)
     for new in largest(run.logits_at(max(t - 1, 0)), _GUESSES).tolist():
         text = [*ids[:t], new, *ids[t + 1 :]]
-        again = model.tokenizer.encode_part(model.tokenizer.text_of(text))
-        if new != ids[t] and again == text[own]:
+        if new != ids[t] and _exact_text(text, model.tokenizer) is not None:
             return text
     return None
 
