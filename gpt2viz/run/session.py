@@ -17,6 +17,7 @@ from gpt2viz.model.checkpoint import Model, load_model
 from gpt2viz.model.config import END_OF_TEXT
 from gpt2viz.model.fingerprint import WeightFiles
 from gpt2viz.model.tokenizer import Tokenizer, load_tokenizer
+from gpt2viz.model.vocabulary import HALF
 from gpt2viz.plugins import THIS_PROGRAM
 from gpt2viz.run.edits import parse_edits
 from gpt2viz.run.key import RunKey
@@ -155,6 +156,4 @@ def run_of(session: Session, model: Model | None = None) -> Trace:
 
 
 def _fits(name: str, value: object) -> bool:
-    if not isinstance(value, str) or not _NAME.fullmatch(name):
-        return False
-    return not any(0xD800 <= ord(char) < 0xE000 for char in value)  # halves of a character
+    return isinstance(value, str) and bool(_NAME.fullmatch(name)) and not HALF.search(value)
