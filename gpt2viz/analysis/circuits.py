@@ -106,14 +106,6 @@ def writing(model: Model, layer: int, head: int) -> Numbers:
     return Norm.of(model.network.final_norm).centre(double(model.merging(layer)[0][head]))
 
 
-def check_head(model: Model, layer: int, head: int) -> None:
-    """Raise ``PlaceError`` for a layer or head that isn't there."""
-    config = model.config
-    for name, given, n in (("layer", layer, config.n_layer), ("head", head, config.n_head)):
-        if not (isinstance(given, SupportsIndex) and 0 <= given < n):
-            raise PlaceError(f"no {name} {given}: this model has {name}s 0 to {n - 1}")
-
-
 Eigenvalues = NDArray[np.complex128]
 
 #: Numbers in double precision that are held at a time, of arrays as long as a vocabulary.
@@ -355,7 +347,10 @@ def head_circuit(model: Model, layer: int, head: int) -> HeadCircuit:
 
     Raises ``PlaceError`` for a layer or head that isn't there.
     """
-    check_head(model, layer, head)
+    config = model.config
+    for name, given, n in (("layer", layer, config.n_layer), ("head", head, config.n_head)):
+        if not (isinstance(given, SupportsIndex) and 0 <= given < n):
+            raise PlaceError(f"no {name} {given}: this model has {name}s 0 to {n - 1}")
     return _circuit(model, layer, head, Ends(model))
 
 
