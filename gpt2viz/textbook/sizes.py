@@ -167,11 +167,7 @@ def size_claims() -> list[Claim]:
             ),
             Claim(f"{model.name}: heads (Burume)", heads[n], model.nh, wrong),
         ]
-    return [_reason_only_where_needed(claim) for claim in claims]
-
-
-def _reason_only_where_needed(claim: Claim) -> Claim:
-    return claim if claim.verdict == "differs" else Claim(claim.what, claim.printed, claim.computed)
+    return [claim if claim.verdict == "differs" else replace(claim, why="") for claim in claims]
 
 
 _STYLE = """
