@@ -357,7 +357,7 @@ class TokenList(Tokenizer):
         self.end_of_text = given.pop(end, None)
         self._id_of, self.merges, self._refused = given, {}, {}
         self._longest = max(map(len, given), default=0)
-        self._separated = not any(map(_has_space, given))
+        self._separated = not any(map(str.isspace, "".join(given)))
         self.tokens_are_words = self._separated and self._longest > 1
         self._special = _finder([] if self.end_of_text is None else [end])
 
@@ -414,10 +414,6 @@ def several(token_ids: Iterable[int]) -> Iterable[int]:
     if isinstance(token_ids, str) or not isinstance(token_ids, Iterable):
         raise TextError(f"decode takes a list of token ids, such as [5], not {token_ids!r:.60}")
     return token_ids
-
-
-def _has_space(token: str) -> bool:
-    return any(map(str.isspace, token))
 
 
 def _names(names: Sequence[str]) -> str:
