@@ -168,17 +168,12 @@ class Wiring(Picture):
             Series(
                 f"z, into {READS[into]}",
                 "edge",
-                [edge_name(wire.edge) for wire in some],
+                [str(wire.edge).rpartition(".")[0] for wire in some],  # "0.0 → 1.4"
                 [wire.z for wire in some],
             )
             for into, some in by_use.items()
             if some
         )
-
-
-def edge_name(edge: Edge) -> str:
-    """Both heads of an edge: "0.0 → 1.4"."""
-    return str(edge).rpartition(".")[0]
 
 
 def wire_table(edges: Sequence[Edge], by: Measure, carried: Sequence[Carried]) -> pd.DataFrame:
