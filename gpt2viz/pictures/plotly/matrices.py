@@ -94,19 +94,15 @@ def margins(panels: Sequence[Panel], *, legend: bool, bar: bool) -> dict[str, An
     Plotly can find them itself (``automargin``), but then draws everything twice: 0.16 s instead
     of 0.04 s for twelve heads.
     """
+    titles = max(20 * len(p.title.splitlines()) + 2 + 16 * bool(p.part) for p in panels)
     return {
         "l": _longest(panel.rows for panel in panels) + _TITLE,
         "r": _BAR if bar else _LEANS_OUT,
-        "t": 8 + 24 * legend + title_room(panels),
+        "t": 8 + 24 * legend + titles,
         "b": _longest(panel.columns for panel in panels) + _TITLE,  # names may stand upright
         "pad": 0,
         "autoexpand": False,
     }
-
-
-def title_room(panels: Sequence[Panel]) -> int:
-    """Pixels above matrices for their titles."""
-    return max(20 * len(p.title.splitlines()) + 2 + 16 * bool(p.part) for p in panels)
 
 
 def _longest(axes: Iterable[Axis]) -> int:
@@ -312,11 +308,6 @@ def _legend(kinds: dict[str, str]) -> list[dict[str, Any]]:
     ]
 
 
-def _step(side: int) -> int:
-    """Cells from one thumbnail to the next."""
-    return side + max(1, side // 8)
-
-
 def draw_thumbnails(picture: Thumbnails, colors: Palette) -> dict[str, Any]:
     """Layers down, heads across.
 
@@ -324,7 +315,7 @@ def draw_thumbnails(picture: Thumbnails, colors: Palette) -> dict[str, Any]:
     """
     tiles, hidden = picture.tiles, picture.hidden
     n_layer, n_head, side = tiles.shape[:3]
-    step = _step(side)
+    step = side + max(1, side // 8)  # cells from one thumbnail to the next
     shade = [(0.0, colors.masked), (1.0, colors.masked_other)]
     every = np.broadcast_to(chessboard(hidden), tiles.shape)
     names = {
