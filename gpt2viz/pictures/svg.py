@@ -169,8 +169,9 @@ def _heatmaps(sheet: Sheet, picture: Heatmaps, most: float | None) -> None:
     sheet.width -= n_columns * (widest - each)
     sheet.height = top
     _legend(sheet, legend, size)
+    free = ((most or picture.height) - fixed) / len(rows)
     for row, down_above, down_below in zip(rows, tops, bottoms, strict=True):
-        tall = {n: _tall(picture, panels[n], each, most, fixed, len(rows), size) for n in row}
+        tall = {n: _tall(panels[n], each, size, free, fills=most is not None) for n in row}
         x, y = MARGIN + 0.0, sheet.height + down_above
         for column, n in enumerate(row):
             x += lead[column]
@@ -199,21 +200,12 @@ def _ratio(panel: Panel) -> float:
     return len(panel.rows.labels) / len(panel.columns.labels) if panel.of_pairs else 0.0
 
 
-def _tall(
-    picture: Heatmaps,
-    panel: Panel,
-    wide: float,
-    most: float | None,
-    fixed: float,
-    n_rows: int,
-    size: float,
-) -> float:
-    """The height of a matrix in pixels: square cells, or rows with room for their names."""
+def _tall(panel: Panel, wide: float, size: float, free: float, *, fills: bool) -> float:
+    """The height of a matrix in pixels: square cells, or rows that have room for their names, in
+    what is ``free``, or that fill it."""
     if panel.of_pairs:
         return wide * _ratio(panel)
-    named = LINE * size * len(panel.rows.labels)
-    free = ((most or picture.height) - fixed) / n_rows
-    return max(40, free if most is not None else min(named, free))
+    return max(40, free if fills else min(LINE * size * len(panel.rows.labels), free))
 
 
 def _names_itself(picture: Heatmaps, n: int, down: bool) -> bool:
