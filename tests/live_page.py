@@ -50,13 +50,13 @@ SENTENCES = [
 _DRAWS = "  listen(view)\n  await read(view)\n"
 _GIVES = "  return { ...view, forward, predict, continuation, likeliest, strongestLinks }\n"
 _RUN = """
-async ({ text, causal, tokens }) => {
+async ({ text, causal, tokens, stages }) => {
   const { own } = window, ids = own.encode(text), after = []
   const run = own.forward(own.model, ids, { causal }), probabilities = own.predict(own.model, run)
   if (tokens)
     for (const id of own.continuation(own.model, ids, causal)) if (after.push(id) === tokens) break
   const numbers = run.layers.flatMap(({ heads }) =>
-    heads.flatMap((head) => own.about.stages.map((stage) => head[stage])))
+    heads.flatMap((head) => stages.map((stage) => head[stage])))
   const reader = new FileReader()
   await new Promise((done) => {
     reader.onload = done
@@ -102,7 +102,7 @@ class LivePage:
 
         Returns how far rounding moves a probability of the next token.
         """
-        given = {"text": text, "causal": causal, "tokens": tokens}
+        given = {"text": text, "causal": causal, "tokens": tokens, "stages": live_page._STAGES}
         answer: dict[str, Any] = self.page.evaluate(_RUN, given)
         ids: list[int] = answer["ids"]
         assert ids == self.model.tokenizer.encode(text)
@@ -133,7 +133,7 @@ class LivePage:
 
     def _compare_heads(self, text: str, answer: dict[str, Any], expected: dict[str, Any]) -> None:
         """Every stage of every head, within 1e-4."""
-        config, stages = self.model.config, [key for row in live_page.ROWS.values() for key in row]
+        config, stages = self.model.config, live_page._STAGES
         T, hs = len(answer["ids"]), config.n_embd // config.n_head
         shapes = [(T, T if STAGE[key].of_pairs else hs) for key in stages]
         ends = np.cumsum([np.prod(shape) for shape in shapes])
