@@ -19,7 +19,6 @@ from __future__ import annotations
 import argparse
 import os
 import platform
-import shutil
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -27,7 +26,7 @@ from typing import Any
 from benchmarks import tables
 from benchmarks.capture import capture
 from benchmarks.peers import FOLDER, ROOT
-from tests.browser.conftest import NAMES
+from tests.browser.conftest import find_chromium
 from tests.checkpoints import write_checkpoint
 from tests.llama_checkpoints import write_llama
 
@@ -93,7 +92,7 @@ def main() -> None:
 
 def _in_browser(given: argparse.Namespace) -> None:
     """Measure the parts that need Chromium."""
-    chromium = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, NAMES)), None)
+    chromium = find_chromium()
     if not chromium:
         print("\nThe browser's parts are absent: no Chromium; set CHROMIUM to its path.")
         return

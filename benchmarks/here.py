@@ -19,22 +19,10 @@ from playwright.sync_api import Page, WebSocket
 
 from benchmarks.browser import visitors
 from tests.browser.conftest import ROOT, find_chromium, settle
+from tests.browser.test_browser import MIDDLE, picture
 
 TEXT = "When Mary and John went to the garden, John gave the flower to Mary. Then they ate"
 
-# The middle of a cell of the large picture, and of a head in the map.
-_CELL = """
-(view, [row, column]) => {
-  const { x, y, cw, ch } = view.look.boxes[0], box = view.getBoundingClientRect()
-  return [box.x + x + (column + .5) * cw, box.y + y + (row + .5) * ch]
-}
-"""
-_HEAD = """
-(view, head) => {
-  const { boxes, side } = view.look, box = view.getBoundingClientRect()
-  return [box.x + boxes[head].x + side / 2, box.y + boxes[head].y + side / 2]
-}
-"""
 # When a canvas was painted last, or lines were drawn, in milliseconds after the pointer went up.
 _WATCH = """
 () => {
@@ -64,18 +52,18 @@ class Choice(NamedTuple):
     messages: int
 
 
-def _press(page: Page, script: str, key: str, what: object) -> None:
-    page.mouse.move(*page.locator(f".st-key-{key} :is(.tiles, .map)").first.evaluate(script, what))
+def _press(page: Page, key: str, cell: list[int]) -> None:
+    page.mouse.move(*picture(page, key).evaluate(MIDDLE, cell))
     page.wait_for_timeout(150)
     page.mouse.down()
     page.mouse.up()
 
 
 def _drag(page: Page) -> None:
-    large = page.locator(".st-key-head_large .tiles").first
-    page.mouse.move(*large.evaluate(_CELL, [3.6, 0.6]))
+    large = picture(page, "head_large")
+    page.mouse.move(*large.evaluate(MIDDLE, [0, 3.6, 0.6]))
     page.mouse.down()
-    page.mouse.move(*large.evaluate(_CELL, [14.4, 11.4]), steps=4)
+    page.mouse.move(*large.evaluate(MIDDLE, [0, 14.4, 11.4]), steps=4)
     page.mouse.up()
 
 
@@ -83,10 +71,10 @@ def _keep(frames: list[object], socket: WebSocket) -> None:
     socket.on("framesent", lambda frame: frames.append(frame))
 
 
-#: What is done, one after the other, on a page as it is opened.
+#: What is done, one after the other, on a page as it is opened: [picture, row, column].
 CHOICES: dict[str, Callable[[Page], None]] = {
-    "another head": lambda page: _press(page, _HEAD, "heads", 13),
-    "a token's row": lambda page: _press(page, _CELL, "head_large", [6, 2]),
+    "another head": lambda page: _press(page, "heads", [13, 9, 9]),
+    "a token's row": lambda page: _press(page, "head_large", [0, 6, 2]),
     "a part": _drag,
     "the whole text": lambda page: page.get_by_role("button", name="Show the whole text").click(),
     "lines": lambda page: page.get_by_role("radio", name="Lines").click(),
