@@ -17,7 +17,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 import gpt2viz
 from gpt2viz.files import save
 from gpt2viz.model.checkpoint import BUNDLED
-from tests.bundled import N_HEAD, PARAMETERS, bundled_model, ids_of
+from tests.bundled import N_HEAD, PARAMETERS, bundled_model, ids_of, weights
 from tests.cli.conftest import Refused, Run, check_refused
 from tests.llama_checkpoints import write_llama
 from tests.numpy_gpt2 import reference
@@ -26,16 +26,7 @@ from tests.processes import full_disk
 TEXT = "A crane ate fish"
 
 
-@pytest.fixture(scope="module")
-def ids() -> list[int]:
-    return list(ids_of(TEXT))
-
-
-def weights(ids: list[int], causal: bool = True) -> np.ndarray:
-    return np.array(reference(BUNDLED, ids, causal)["weights"])  # (n_layer, nh, T, T)
-
-
-def test_the_printed_table_has_the_weights(run: Run, ids: list[int]) -> None:
+def test_the_printed_table_has_the_weights(run: Run) -> None:
     result = run("trace", TEXT, "--layer", "3", "--head", "2")
     assert result.exit_code == 0
     assert result.stderr == "Running stories …\n"
@@ -44,14 +35,14 @@ def test_the_printed_table_has_the_weights(run: Run, ids: list[int]) -> None:
     assert axis.strip() == "query"
     assert names.split() == ["key", "0", "A", "1", "·crane", "2", "·ate", "3", "·fish"]
     printed = [[float(cell) for cell in row.split()[2:]] for row in rows]
-    assert_allclose(printed, weights(ids)[3, 2], atol=6e-4)
+    assert_allclose(printed, weights(TEXT)[3, 2], atol=6e-4)
 
 
-def test_json(run: Run, ids: list[int]) -> None:
+def test_json(run: Run) -> None:
     result = json.loads(run("trace", TEXT, "-l", "1", "-H", "5", "--json").stdout)
-    assert_allclose(result["values"], weights(ids)[1, 5], atol=1e-5)
+    assert_allclose(result["values"], weights(TEXT)[1, 5], atol=1e-5)
     assert result["tokens"] == ["A", " crane", " ate", " fish"]
-    assert result["token_ids"] == ids
+    assert result["token_ids"] == ids_of(TEXT)
     messages = ["model", "layer", "head", "stage", "shape", "causal", "version"]
     expected = ["stories", 1, 5, "weights", [4, 4], True, gpt2viz.__version__]
     assert [result[name] for name in messages] == expected
@@ -63,9 +54,9 @@ def test_json_has_null_where_the_mask_forbids(run: Run) -> None:
     assert np.array_equal(hidden, np.triu(np.ones((4, 4), bool), 1))
 
 
-def test_without_the_mask_and_with_an_edit(run: Run, ids: list[int]) -> None:
+def test_without_the_mask_and_with_an_edit(run: Run) -> None:
     lifted = json.loads(run("trace", TEXT, "-l", "2", "--no-causal", "--json").stdout)
-    assert_allclose(lifted["values"], weights(ids, causal=False)[2, 0], atol=1e-5)
+    assert_allclose(lifted["values"], weights(TEXT, causal=False)[2, 0], atol=1e-5)
     windowed = json.loads(run("trace", TEXT, "--edits", "window:1", "--json").stdout)
     assert_array_equal(windowed["values"], np.eye(4))
     assert windowed["edits"] == "window:1"
@@ -76,8 +67,7 @@ def test_a_piece_of_another_text(run: Run) -> None:
     other = "A dog ate fish"
     patch = ("--edits", "patch:residual_in:2:1", "--patch-from", other)
     result = json.loads(run("trace", TEXT, *patch, "-l", "2", "--json").stdout)
-    ids = ids_of(other)
-    assert_allclose(result["values"][1], weights(ids)[2, 0][1], atol=1e-5)
+    assert_allclose(result["values"][1], weights(other)[2, 0][1], atol=1e-5)
     assert result["patch_from"] == other
 
 
@@ -92,12 +82,14 @@ def test_a_mean_over_the_lines_of_a_file(run: Run, tmp_path: Path) -> None:
     assert result["mean_over"].startswith("2 texts, sha256 ")
 
 
-def test_the_end_of_text_is_put_first(run: Run, ids: list[int]) -> None:
+def test_the_end_of_text_is_put_first(run: Run) -> None:
+    ids = ids_of(TEXT)
     result = json.loads(run("trace", TEXT, "-l", "1", "--bos", "--json").stdout)
     end = bundled_model().tokenizer.end_of_text
     assert end is not None
     assert result["token_ids"] == [end, *ids]
-    assert_allclose(result["values"], weights([end, *ids])[1, 0], atol=1e-5)
+    whole = reference(BUNDLED, [end, *ids], True)
+    assert_allclose(result["values"], whole["weights"][1][0], atol=1e-5)
     assert json.loads(run("trace", "<|endoftext|>", "--json").stdout)["token_ids"] != [end]
 
 
@@ -113,7 +105,8 @@ def test_a_token_that_the_tokenizer_puts_first_is_left_out(run: Run, tmp_path: P
     assert "puts" not in left_out.stderr
 
 
-def test_special_tokens_are_text_unless_asked_for_and_it_is_said(run: Run, ids: list[int]) -> None:
+def test_special_tokens_are_text_unless_asked_for_and_it_is_said(run: Run) -> None:
+    ids = ids_of(TEXT)
     typed = f"{TEXT}<|endoftext|>{TEXT}"
     plain = run("trace", typed, "--json")
     text = "Special tokens in the text are read as ordinary text (<|endoftext|>); --special reads"
@@ -125,7 +118,8 @@ def test_special_tokens_are_text_unless_asked_for_and_it_is_said(run: Run, ids: 
     assert end is not None
     result = json.loads(read.stdout)
     assert (result["token_ids"], result["text"]) == ([*ids, end, *ids], typed)
-    assert_allclose(result["values"], weights([*ids, end, *ids])[0, 0], atol=1e-5)
+    whole = reference(BUNDLED, [*ids, end, *ids], True)
+    assert_allclose(result["values"], whole["weights"][0][0], atol=1e-5)
     assert run("trace", typed, "--quiet").stderr == ""
     assert text in run("shapes", typed).stderr
 
@@ -158,13 +152,13 @@ def test_a_stage_without_heads_or_layers(run: Run) -> None:
     assert (stream["layer"], stream["head"], final["layer"]) == (3, None, None)
 
 
-def test_files(run: Run, ids: list[int]) -> None:
+def test_files(run: Run) -> None:
     names = ("run.npz", "run.safetensors", "w.csv", "w.parquet", "w.json", "w.html")
     outs = [part for name in names for part in ("--out", name)]
     result = run("trace", TEXT, "-l", "3", "-H", "2", *outs)
     assert result.stdout == ""
     assert [line.split()[-1] for line in result.stderr.splitlines()[1:]] == list(names)
-    expected = weights(ids)
+    expected = weights(TEXT)
     with np.load("run.npz") as arrays:
         for layer in range(4):
             assert_allclose(arrays[f"weights.{layer}"][0], expected[layer], atol=1e-5)
@@ -202,10 +196,10 @@ def test_a_picture(run: Run) -> None:
     assert "at least" in run("trace", TEXT, "--out", "w.svg", "--width", "2cm").stderr
 
 
-def test_text_of_stdin(run: Run, ids: list[int]) -> None:
+def test_text_of_stdin(run: Run) -> None:
     for mark in ("", "\ufeff"):  # which some editors put first
         actual = json.loads(run("trace", "-", "--json", stdin=f"{mark}{TEXT}\n").stdout)
-        assert actual["token_ids"] == ids
+        assert actual["token_ids"] == ids_of(TEXT)
     crane = "Ein Kranich ißt\nFisch 🦩\n\n"
     actual = json.loads(run("trace", "-", "--json", stdin=crane).stdout)
     assert actual["text"] == crane.removesuffix("\n")
@@ -299,7 +293,7 @@ def test_files_written_at_the_same_time_are_whole(tmp_path: Path) -> None:
             assert path.read_bytes() in contents
 
 
-def test_shapes(run: Run, ids: list[int]) -> None:
+def test_shapes(run: Run) -> None:
     printed = run("shapes", TEXT).stdout
     assert f"(1, {N_HEAD}, 4, 4)" in printed
     assert "nan" not in printed.casefold()

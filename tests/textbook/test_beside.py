@@ -13,8 +13,8 @@ import gpt2viz
 from gpt2viz.model.checkpoint import BUNDLED
 from gpt2viz.textbook import attention, embeddings, heads, mlp, residual
 from gpt2viz.textbook.residual import LANES, lane_gradients
-from tests.bundled import CRANE, N_LAYER, bundled_model
-from tests.numpy_gpt2 import read, reference, softmax
+from tests.bundled import CRANE, N_LAYER, bundled_model, stages
+from tests.numpy_gpt2 import read, softmax
 from tests.textbook.oracle import JOURNEY, gelu_tanh, hidden, made
 
 
@@ -185,8 +185,8 @@ def test_heads_that_cannot_share_are_refused() -> None:
 def test_a_token_takes_its_way_through_the_stream(position: int, causal: bool) -> None:
     model = bundled_model()
     trace = gpt2viz.trace(model, CRANE, causal=causal)
-    ids = list(trace.token_ids)
-    out, (_, w) = reference(BUNDLED, ids, causal=causal), read(BUNDLED)
+    ids = trace.token_ids
+    out, (_, w) = stages(CRANE, causal), read(BUNDLED)
     token, pos = w["wte.weight"][ids[position]], w["wpe.weight"][position]
     added: list[Any] = [token, pos]
     for n in range(N_LAYER):
