@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 from tokenizers import ByteLevelBPETokenizer
 
 import gpt2viz
@@ -129,6 +130,15 @@ def edit_json(path: Path, **changes: Any) -> None:
     values = json.loads(path.read_text(encoding="utf-8")) | changes
     fields = {name: value for name, value in values.items() if value is not None}
     path.write_text(json.dumps(fields), encoding="utf-8")
+
+
+@contextmanager
+def weights_of(path: Path) -> Iterator[dict[str, torch.Tensor]]:
+    """The tensors of a checkpoint or of one file, to be changed; they are written again then."""
+    path = path / "model.safetensors" if path.is_dir() else path
+    weights = load_file(path)
+    yield weights
+    save_file(weights, path, metadata={"format": "pt"})
 
 
 def outgrow_the_memory(folder: Path) -> None:

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
-from safetensors.torch import load_file, save_file
 
 import gpt2viz
 from gpt2viz.analysis.attribution import key_norm
@@ -23,7 +22,7 @@ from gpt2viz.analysis.comparison import (
     stream_sites,
 )
 from gpt2viz.errors import PlaceError
-from tests.checkpoints import write_checkpoint
+from tests.checkpoints import weights_of, write_checkpoint
 from tests.numpy_gpt2 import reference
 
 A, B = [5, 300, 17, 219, 41], [5, 300, 88, 41, 17, 7]
@@ -125,9 +124,8 @@ def test_a_part_that_adds_nothing_points_nowhere(folder: Path) -> None:
 
 def test_a_token_without_a_vector_is_nobodys_neighbour(folder: Path, tmp_path: Path) -> None:
     write_checkpoint(tmp_path / "padded")
-    weights = load_file(tmp_path / "padded" / "model.safetensors")
-    weights["transformer.wte.weight"][419] = 0  # a row that only fills the table up
-    save_file(weights, tmp_path / "padded" / "model.safetensors")
+    with weights_of(tmp_path / "padded") as weights:
+        weights["transformer.wte.weight"][419] = 0  # a row that only fills the table up
     trace = gpt2viz.trace(gpt2viz.load_model(tmp_path / "padded"), A)
     result = nearest(trace, 3, stream_sites(3), top=420)
     assert np.isfinite(result.cosine[:, :419]).all()

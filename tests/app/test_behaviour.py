@@ -14,7 +14,6 @@ import pandas as pd
 import pytest
 import streamlit as st
 from numpy.testing import assert_array_equal
-from safetensors.torch import load_file, save_file
 from streamlit.testing.v1 import AppTest
 
 import gpt2viz
@@ -43,7 +42,7 @@ from tests.app.pages import (
     titles,
 )
 from tests.bundled import N_HEAD, bundled_model, opening
-from tests.checkpoints import with_stages, write_checkpoint
+from tests.checkpoints import weights_of, with_stages, write_checkpoint
 
 #: One of something is not said as many: "1 tokens", but "1 is" and "head 1 is".
 ONE_OF_MANY = re.compile(r"(?<![\d.,·−-])\b1 (?!is|less|was|has|as|this|its|pass)[a-z]+s\b")
@@ -260,11 +259,9 @@ def test_a_model_that_cannot_be_loaded_says_what_to_do(
 def overflowing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A model whose scores in layer 1 are too large for float32, as the only listed one."""
     folder = write_checkpoint(tmp_path / "large", n_positions=64)
-    path = folder / "model.safetensors"
-    weights = load_file(path)
-    for name in ("ln_1.weight", "attn.c_attn.weight"):
-        weights[f"transformer.h.1.{name}"] *= 1e14
-    save_file(weights, path, metadata={"format": "pt"})
+    with weights_of(folder) as weights:
+        for name in ("ln_1.weight", "attn.c_attn.weight"):
+            weights[f"transformer.h.1.{name}"] *= 1e14
     monkeypatch.setenv(settings.MODELS_VARIABLE, str(folder))
     st.cache_resource.clear()
     yield folder

@@ -23,7 +23,7 @@ import streamlit as st
 import torch
 from click.testing import CliRunner
 from numpy.testing import assert_allclose, assert_array_equal
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 
 import gpt2viz
 from gpt2viz import settings
@@ -33,7 +33,7 @@ from gpt2viz.cli import COMMANDS, main, options
 from gpt2viz.model.checkpoint import BUNDLED
 from tests import layouts
 from tests.bundled import PARAMETERS
-from tests.checkpoints import write_checkpoint
+from tests.checkpoints import weights_of, write_checkpoint
 from tests.cli.conftest import Run, check_refused
 
 
@@ -68,8 +68,8 @@ def test_the_recipe_for_a_pickle_can_be_pasted(folder: Path, tmp_path: Path) -> 
     runpy.run_path(str(tmp_path / "recipe.py"))
     again = gpt2viz.trace(gpt2viz.load_model(folder), [5, 6]).logits
     assert_array_equal(again, numbers)
-    with_head = load_file(folder / "model.safetensors") | {"score.weight": torch.ones(2, 24)}
-    save_file(with_head, folder / "model.safetensors", metadata={"format": "pt"})
+    with weights_of(folder) as weights:
+        weights["score.weight"] = torch.ones(2, 24)
     named = CliRunner().invoke(main, ["trace", "A", "-m", str(folder)])
     assert (named.exit_code, "score.weight" in named.stderr) == (0, True)
 
@@ -105,8 +105,8 @@ def test_no_name_from_outside_speaks_to_the_terminal(
     whole, broken = tmp_path / f"whole{HOSTILE}", tmp_path / f"broken{HOSTILE}"
     for folder in (whole, broken):
         write_checkpoint(folder)
-    weights = load_file(broken / "model.safetensors")
-    save_file(weights | {HOSTILE: torch.zeros(1)}, broken / "model.safetensors")
+    with weights_of(broken) as weights:
+        weights[HOSTILE] = torch.zeros(1)
     monkeypatch.setenv(settings.MODELS_VARIABLE, f"{whole}{os.pathsep}{broken}")
     refused = run("trace", "A crane", "--model", str(broken))
     assert refused.exit_code == 1
@@ -217,9 +217,8 @@ def test_heads_of_every_checkpoint_and_when_they_were_born(run: Run, tmp_path: P
     """None at step 600, whose weights are those of 1,300."""
     for step in (5, 20, 1300):
         write_checkpoint(folder := tmp_path / "grown" / f"step-{step}", seed=step, n_layer=1)
-        weights = load_file(folder / "model.safetensors")
-        weights["transformer.h.0.attn.c_attn.weight"] *= 1 + step / 300  # sharper and sharper
-        save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+        with weights_of(folder) as weights:
+            weights["transformer.h.0.attn.c_attn.weight"] *= 1 + step / 300  # sharper and sharper
     shutil.copytree(folder, folder.with_name("step-600"))
     Path("corpus.txt").write_text("A crane ate fish. A crane ate fish. A crane", encoding="utf-8")
     given = "--corpus corpus.txt --workers 1 --tokens 12 --quiet --steps --out found"

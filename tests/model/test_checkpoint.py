@@ -19,17 +19,10 @@ from safetensors.torch import load_file, save_file
 import gpt2viz
 from gpt2viz.model.checkpoint import weight_bytes
 from gpt2viz.model.config import config_from
-from tests.checkpoints import edit_json
+from tests.checkpoints import edit_json, weights_of
 from tests.llama_checkpoints import CONFIG as LLAMA
 
 Weights = dict[str, torch.Tensor]
-
-
-def edit_weights(folder: Path, change: Callable[[Weights], Any]) -> None:
-    path = folder / "model.safetensors"
-    weights = load_file(path)
-    change(weights)
-    save_file(weights, path, metadata={"format": "pt"})
 
 
 def refused(folder: Path, message: str) -> None:
@@ -72,7 +65,8 @@ def refused(folder: Path, message: str) -> None:
     ids=["missing", "extra", "wrong size", "integers", "eight bits", "tied but different", "twice"],
 )
 def test_wrong_tensors(folder: Path, change: Callable[[Weights], Any], message: str) -> None:
-    edit_weights(folder, change)
+    with weights_of(folder) as weights:
+        change(weights)
     refused(folder, message)
 
 
@@ -99,7 +93,8 @@ TASK_HEADS = (
 
 def test_heads_of_other_tasks_are_set_aside_and_named(folder: Path) -> None:
     before = gpt2viz.load_model(folder)
-    edit_weights(folder, lambda w: w.update({name: torch.ones(3, 24) for name in TASK_HEADS}))
+    with weights_of(folder) as weights:
+        weights |= {name: torch.ones(3, 24) for name in TASK_HEADS}
     model = gpt2viz.load_model(folder)
     assert set(model.set_aside) == {name.removeprefix("module.") for name in TASK_HEADS}
     assert not before.set_aside
@@ -331,16 +326,15 @@ def test_a_byte_order_mark_is_no_part_of_a_file(folder: Path) -> None:
 def test_a_weight_that_is_no_number(
     folder: Path, number: float, written: str, dtype: torch.dtype
 ) -> None:
-    def spoil(weights: Weights) -> None:
+    with weights_of(folder) as weights:
         weights["transformer.h.1.mlp.c_fc.weight"] = torch.ones(24, 96, dtype=dtype)
         weights["transformer.h.1.mlp.c_fc.weight"][5, 7] = number
-
-    edit_weights(folder, spoil)
     refused(folder, rf"^model.safetensors: .*h\.1\.mlp\.c_fc\.weight holds {written} at \[5, 7\]")
 
 
 def test_float16_holds_less(folder: Path) -> None:
-    edit_weights(folder, lambda w: w.update({n: (70_000 * w[n]).half() for n in w}))
+    with weights_of(folder) as weights:
+        weights |= {n: (70_000 * weight).half() for n, weight in weights.items()}
     refused(folder, "holds -?inf at")
 
 

@@ -13,14 +13,14 @@ import numpy as np
 import pytest
 import torch
 from numpy.testing import assert_allclose, assert_array_equal
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 
 import gpt2viz
 from gpt2viz import settings
 from gpt2viz.model.convert import convert
 from gpt2viz.model.packed import write_packed
 from tests import layouts
-from tests.checkpoints import edit_json, write_checkpoint
+from tests.checkpoints import edit_json, weights_of, write_checkpoint
 from tests.numpy_gpt2 import softmax
 from tests.oracles import FAMILIES, oracle, written
 
@@ -220,10 +220,8 @@ def deflated(numbers: bytes) -> torch.Tensor:
 def test_a_packed_file_that_is_another_thing_is_refused(
     packed: Path, change: Callable[[dict[str, torch.Tensor]], Any], message: str
 ) -> None:
-    path = packed / "steps" / "step-2.safetensors"
-    tensors = load_file(path)
-    change(tensors)
-    save_file(tensors, path)
+    with weights_of(packed / "steps" / "step-2.safetensors") as tensors:
+        change(tensors)
     with pytest.raises(gpt2viz.CheckpointError, match=rf"step-2\.safetensors.*{message}"):
         gpt2viz.load_steps(packed)[2]
 

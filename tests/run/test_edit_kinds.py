@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 import torch
 from numpy.testing import assert_allclose, assert_array_equal
-from safetensors.numpy import load_file, save_file
 from torch import Tensor
 
 import gpt2viz
@@ -20,6 +19,7 @@ from gpt2viz.analysis.attribution import rollout
 from gpt2viz.errors import PluginError
 from gpt2viz.run.edit_kinds import KINDS
 from gpt2viz.run.edits import describe
+from tests.checkpoints import weights_of
 from tests.numpy_gpt2 import Tolerance, reference
 from tests.run.test_tracing import n_hooks
 
@@ -93,12 +93,10 @@ def test_a_function_of_its_queries_keys_or_values(
     """Three times of it is a checkpoint with three times the weights that make it."""
     add("threefold", lambda made: 3 * made, stage=stage)
     shutil.copytree(tiny_folder, tmp_path / "other")
-    file = tmp_path / "other" / "model.safetensors"
-    stored, start = load_file(file), "qkv".index(stage) * C + 2 * HS
-    for name in ("weight", "bias"):
-        (full,) = (key for key in stored if key.endswith(f"h.1.attn.c_attn.{name}"))
-        stored[full][..., start : start + HS] *= 3
-    save_file(stored, file, {"format": "pt"})
+    start = "qkv".index(stage) * C + 2 * HS
+    with weights_of(tmp_path / "other") as stored:
+        for name in ("weight", "bias"):
+            stored[f"transformer.h.1.attn.c_attn.{name}"][..., start : start + HS] *= 3
     expected = reference(tmp_path / "other", IDS, True)
     run = gpt2viz.trace(tiny, IDS, explicit=explicit, edits=parse_edits("threefold:1.2"))
     assert_allclose(run.logits[0], expected["logits"], **TOLERANCE)

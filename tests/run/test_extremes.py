@@ -8,11 +8,10 @@ import numpy as np
 import pytest
 import torch
 from numpy.testing import assert_allclose
-from safetensors.torch import load_file, save_file
 
 import gpt2viz
 from gpt2viz.analysis.nonfinite import first_not_finite
-from tests.checkpoints import write_checkpoint
+from tests.checkpoints import weights_of, write_checkpoint
 
 
 @pytest.fixture(scope="module", params=[torch.float32, torch.float16], ids=["32 bits", "16 bits"])
@@ -20,13 +19,11 @@ def extreme(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     """A checkpoint of 1,024 positions whose scaled scores reach beyond ±10,000."""
     folder = tmp_path_factory.mktemp("extreme") / "model"
     write_checkpoint(folder, n_positions=1024, n_layer=2, n_head=2, dtype=request.param)
-    path = folder / "model.safetensors"
-    weights = load_file(path)
-    for layer in (0, 1):
-        c_attn = weights[f"transformer.h.{layer}.attn.c_attn.weight"]
-        c_attn[:, :48] *= 120  # Q and K; V stays
-    assert all(weight.isfinite().all() for weight in weights.values())
-    save_file(weights, path, metadata={"format": "pt"})
+    with weights_of(folder) as weights:
+        for layer in (0, 1):
+            c_attn = weights[f"transformer.h.{layer}.attn.c_attn.weight"]
+            c_attn[:, :48] *= 120  # Q and K; V stays
+        assert all(weight.isfinite().all() for weight in weights.values())
     return folder
 
 
