@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import Tensor
 
 from gpt2viz.arrays import Array, Pairs
 from gpt2viz.model.config import ModelConfig
@@ -203,7 +203,9 @@ def attention_stages(
     n_head, n_queries, hs = q.shape[1:]
     attend, made, result = Attend(divisor).eval(), dict[str, Tensor](), dict[str, Tensor]()
     for key in keys:
-        attend.get_submodule(key).register_forward_hook(_keep(made, key))
+        attend.get_submodule(key).register_forward_hook(
+            lambda _module, _inputs, output, key=key: made.update({key: output})
+        )
     with torch.inference_mode(), threads(2 * n_head * n_queries * k.shape[2] * hs):
         mask = torch.from_numpy(hidden)
         for head in range(n_head):
@@ -215,7 +217,3 @@ def attention_stages(
                     result[key] = torch.empty(*q.shape[:2], *output.shape[2:])
                 result[key][:, head] = output[:, 0]
     return {key: to_numpy(tensor) for key, tensor in result.items()}
-
-
-def _keep(made: dict[str, Tensor], key: str) -> Callable[[nn.Module, Any, Tensor], None]:
-    return lambda _module, _inputs, output: made.__setitem__(key, output)
