@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from os import pathsep
+from pathlib import Path
 from typing import Any
 
 import pytest
 import streamlit as st
 
 import gpt2viz
+from gpt2viz import settings
 from gpt2viz.app import address, checkpoint_runs, jobs, output, pages, run_cache, server
 from gpt2viz.app.parameters import Parameter
 
@@ -39,6 +43,19 @@ def _pages_depend_on_no_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(jobs, "WAIT_FOR_WEIGHTS", 600)
     monkeypatch.setattr(checkpoint_runs, "PATIENCE", 0)  # only the checkpoint that is looked at
     monkeypatch.setattr(server, "_limited", True)  # one that Streamlit started shows nothing
+
+
+@pytest.fixture
+def listed(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., None]]:
+    """Have the owner list models, by their folders; none is in memory then, nor afterwards."""
+
+    def of_the_owner(*folders: Path) -> None:
+        monkeypatch.setenv(settings.MODELS_VARIABLE, pathsep.join(map(str, folders)))
+        st.cache_resource.clear()
+        st.cache_data.clear()
+
+    yield of_the_owner
+    st.cache_resource.clear()
 
 
 @pytest.fixture

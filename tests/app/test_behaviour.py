@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Iterator
-from os import pathsep
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
-import streamlit as st
 from numpy.testing import assert_array_equal
 from streamlit.testing.v1 import AppTest
 
@@ -256,16 +254,14 @@ def test_a_model_that_cannot_be_loaded_says_what_to_do(
 
 
 @pytest.fixture
-def overflowing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def overflowing(tmp_path: Path, listed: Callable[..., None]) -> Path:
     """A model whose scores in layer 1 are too large for float32, as the only listed one."""
     folder = write_checkpoint(tmp_path / "large", n_positions=64)
     with weights_of(folder) as weights:
         for name in ("ln_1.weight", "attn.c_attn.weight"):
             weights[f"transformer.h.1.{name}"] *= 1e14
-    monkeypatch.setenv(settings.MODELS_VARIABLE, str(folder))
-    st.cache_resource.clear()
-    yield folder
-    st.cache_resource.clear()
+    listed(folder)
+    return folder
 
 
 def test_the_first_tensor_is_named(overflowing: Path) -> None:
@@ -389,13 +385,9 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 
 
 @pytest.fixture
-def names(folders: list[Path], monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def names(folders: list[Path], listed: Callable[..., None]) -> None:
     """The smallest models, listed by the owner, for one test: others want the bundled one."""
-    monkeypatch.setenv(settings.MODELS_VARIABLE, pathsep.join(map(str, folders)))
-    st.cache_resource.clear()
-    st.cache_data.clear()
-    yield
-    st.cache_resource.clear()
+    listed(*folders)
 
 
 @each("name", SMALLEST)

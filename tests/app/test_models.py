@@ -8,7 +8,6 @@ import re
 import weakref
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from os import pathsep
 from pathlib import Path
 from time import monotonic, sleep
 from typing import Any
@@ -36,12 +35,10 @@ from tests.hub_server import Hub, point_the_client_at, serving
 
 
 @pytest.fixture
-def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def mine(tmp_path: Path, listed: Callable[..., None]) -> Path:
     """A tiny model that the owner lists."""
     folder = write_checkpoint(tmp_path / "mine")
-    monkeypatch.setenv(settings.MODELS_VARIABLE, str(folder))
-    st.cache_data.clear()
-    st.cache_resource.clear()
+    listed(folder)
     return folder
 
 
@@ -209,23 +206,21 @@ def test_a_long_sentence_has_its_chips_beside_the_sections() -> None:
 
 
 def test_two_folders_of_one_name_are_two_models(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, listed: Callable[..., None]
 ) -> None:
     folders = [tmp_path / "a" / "gpt2", tmp_path / "b" / "gpt2"]
     for seed, folder in enumerate(folders):
         write_checkpoint(folder, seed=seed)
-    monkeypatch.setenv(settings.MODELS_VARIABLE, pathsep.join(map(str, folders)))
-    st.cache_resource.clear()
+    listed(*folders)
     monkeypatch.setattr(run_cache, "hub_cache", lambda: {"gpt2": tmp_path / "hub", "a/b": tmp_path})
     monkeypatch.setenv(settings.ALLOW_VARIABLE, server_config.EVERY_MODEL)
     assert list(run_cache.model_folders()) == ["a/gpt2", "b/gpt2", "stories", "gpt2", "a/b"]
     first, second = (run_cache.load(name).network.wte.weight for name in ("a/gpt2", "b/gpt2"))
     assert not (first == second).all()
-    monkeypatch.setenv(settings.MODELS_VARIABLE, str(folders[0]))
+    listed(folders[0])
     assert list(run_cache.model_folders()) == ["gpt2", "stories", "hub:gpt2", "a/b"]
     assert run_cache.name_of_fetched("gpt2") == "hub:gpt2"
     assert run_cache.name_of_fetched("other/one") is None
-    st.cache_resource.clear()
 
 
 @pytest.fixture
@@ -342,15 +337,13 @@ def test_without_network_it_is_one_line(server: Hub, monkeypatch: pytest.MonkeyP
 
 
 @pytest.fixture
-def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Path]]:
+def folders(tmp_path: Path, listed: Callable[..., None]) -> list[Path]:
     """Three tiny models that the owner lists; no model is in memory."""
     folders = [tmp_path / name for name in "abc"]
     for seed, folder in enumerate(folders):
         write_checkpoint(folder, seed=seed)
-    monkeypatch.setenv(settings.MODELS_VARIABLE, pathsep.join(map(str, folders)))
-    st.cache_resource.clear()
-    yield folders
-    st.cache_resource.clear()
+    listed(*folders)
+    return folders
 
 
 def test_visitors_share_one_copy(folders: list[Path]) -> None:

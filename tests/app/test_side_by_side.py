@@ -251,15 +251,11 @@ def test_mask_on_and_off(causal: str) -> None:
     assert float(at.metric[2].value.split()[0]) == pytest.approx(bits, rel=5e-3)
 
 
-def models(monkeypatch: pytest.MonkeyPatch, *folders: Path) -> None:
-    monkeypatch.setenv(settings.MODELS_VARIABLE, ":".join(map(str, folders)))
-
-
-def test_two_models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_two_models(tmp_path: Path, listed: Any) -> None:
     early, late = tmp_path / "step100", tmp_path / "step200"
     write_checkpoint(early, seed=1)
     write_checkpoint(late, seed=2)
-    models(monkeypatch, early, late)
+    listed(early, late)
     page = {"text": FIRST, "differs": "model", "model": "step100", "layer": "2", "head": "3"}
     at = open_page("side_by_side?differs=text", **page, model2="step200")
     ids = gpt2viz.load_model(early).tokenizer.encode(FIRST)
@@ -277,10 +273,10 @@ def test_two_models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert_allclose(table["B (%)"], 100 * softmax(second["logits"][-1])[table.index], atol=1e-3)
 
 
-def test_two_models_over_many_texts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_two_models_over_many_texts(tmp_path: Path, listed: Any) -> None:
     for name, seed in (("old", 1), ("new", 2)):
         write_checkpoint(tmp_path / name, seed=seed)
-    models(monkeypatch, tmp_path / "old", tmp_path / "new")
+    listed(tmp_path / "old", tmp_path / "new")
     page = {"differs": "model", "model": "old", "model2": "new", "layer": "1", "head": "2"}
     at = open_page("side_by_side", **page, over="texts")
     assert not [b for b in at.button if b.label.startswith("Compare over")]  # without any text
@@ -320,12 +316,10 @@ def test_two_models_over_many_texts(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert not at.toggle("changes_back").value  # as a browser shows it, which has seen it go
 
 
-def test_models_of_two_sizes_share_some_heads(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_models_of_two_sizes_share_some_heads(tmp_path: Path, listed: Any) -> None:
     write_checkpoint(tmp_path / "large", vocab_size=500)
     write_checkpoint(tmp_path / "small", n_layer=2, n_head=2, n_embd=16, vocab_size=410)
-    models(monkeypatch, tmp_path / "large", tmp_path / "small")
+    listed(tmp_path / "large", tmp_path / "small")
     page = {"text": FIRST, "differs": "model", "model": "large", "model2": "small"}
     at = open_page("side_by_side?differs=text", **page, layer="2")
     assert at.query_params.get("layer") is None  # the small one has no layer 2
@@ -338,19 +332,21 @@ def test_models_of_two_sizes_share_some_heads(
     assert "path" not in pictures(at)
 
 
-def test_models_that_cannot_be_compared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_models_that_cannot_be_compared(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, listed: Any
+) -> None:
     monkeypatch.delenv(settings.MODELS_VARIABLE, raising=False)
     monkeypatch.setattr("gpt2viz.app.run_cache.hub_cache", dict)
     at = open_page("side_by_side", text=FIRST, differs="model")
     assert "Models" not in at.segmented_control(key="differs").options
     assert "differs" not in at.query_params
     write_checkpoint(tmp_path / "mine")
-    models(monkeypatch, tmp_path / "mine")
+    listed(tmp_path / "mine")
     at = open_page("side_by_side", text=FIRST, differs="model", model="stories")
     assert ["No other model here has the tokenizer" in note.value for note in at.info] == [True]
     write_checkpoint(tmp_path / "yours", seed=3)
     write_checkpoint(tmp_path / "short", n_positions=3)
-    models(monkeypatch, tmp_path / "mine", tmp_path / "yours", tmp_path / "short")
+    listed(tmp_path / "mine", tmp_path / "yours", tmp_path / "short")
     at = open_page("side_by_side", text=FIRST, differs="model", model="mine", model2="short")
     assert ["reads at most 3" in error.value for error in at.error] == [True]
     monkeypatch.setattr(run_cache.models(), "budget", 10)

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import inspect
 from functools import cache
-from os import pathsep
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl
 
 import pandas as pd
 import pytest
-import streamlit as st
 from streamlit.testing.v1 import AppTest
 
 import gpt2viz
-from gpt2viz import settings
 from gpt2viz.analysis.generation import generate
 from gpt2viz.app.course import whole as section
 from gpt2viz.app.literal import literal
@@ -122,13 +119,12 @@ def test_one_gap_is_to_be_broken_and_it_is_told_which() -> None:
 
 
 def test_models_and_sentences_that_it_can_and_cannot_build_with(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, listed: Any
 ) -> None:
     """A tiny GPT-2 and one that differs in its scale are listed by the owner."""
     write_checkpoint(tmp_path / "tiny")
     write_checkpoint(tmp_path / "scaled", scale_attn_by_inverse_layer_idx=True)
-    monkeypatch.setenv(settings.MODELS_VARIABLE, pathsep.join(map(str, tmp_path.iterdir())))
-    st.cache_resource.clear()
+    listed(*tmp_path.iterdir())
     for text, message in (("a crane ate", ""), ("a" * 23, "1 token, and each is what")):
         at = build(**BUILT, model="tiny", text=text)
         assert right(at) == 8
@@ -143,7 +139,6 @@ def test_models_and_sentences_that_it_can_and_cannot_build_with(
         assert ("There is none for the model" in text_of(at)) == ("model" in more)
         assert right(at) == 0
         assert answered(at) == []
-    st.cache_resource.clear()
 
 
 TEXT = "A crane ate fish and"

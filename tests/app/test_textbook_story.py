@@ -12,12 +12,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-import streamlit as st
 from numpy.testing import assert_allclose
 from streamlit.testing.v1 import AppTest
 
 import gpt2viz
-from gpt2viz import settings
 from gpt2viz.app.course import why
 from gpt2viz.model.checkpoint import BUNDLED
 from tests.analysis.head_scores import expected_scores
@@ -413,18 +411,13 @@ def test_why_is_told_by_numbers_of_the_look_that_is_named(text: str) -> None:
     assert all(text in words for text in ("an **induction** circuit", "Blue raises the score"))
 
 
-def test_a_model_without_the_circuit_is_not_said_to_have_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    write_checkpoint(tmp_path / "other")
-    monkeypatch.setenv(settings.MODELS_VARIABLE, str(tmp_path / "other"))
-    st.cache_resource.clear()
+def test_a_model_without_the_circuit_is_not_said_to_have_it(tmp_path: Path, listed: Any) -> None:
+    listed(write_checkpoint(tmp_path / "other"))
     at = open_page("textbook", chapter="why", text="ab ab", model="other")
     free = prose(open_page("textbook", chapter="why", text="aab", model="other", causal="false"))
     assert "at 1 a, it looked hardest at 2 b, **one token ahead**" in free
     lost = open_page("textbook", chapter="next-word", text="ab ab", model="other")
     assert links(lost, "textbook")[-1]["model"] == "stories"  # whose sentence it is
-    st.cache_resource.clear()
     words = prose(at)
     assert "No single reason stands out" in words
     assert "induction" not in words

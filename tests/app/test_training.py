@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import streamlit as st
 from numpy.testing import assert_allclose
 
 import gpt2viz
@@ -86,19 +85,19 @@ LLAMA = "qwen3, biases, a window in deeper layers"
 
 
 @pytest.fixture
-def grown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Path:
+def grown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest, listed: Any
+) -> Path:
     """A model with three checkpoints of random networks, the last of which is the model itself.
 
     All are run, however slow this machine is.
     """
     monkeypatch.setattr(checkpoint_runs, "PATIENCE", 60)
-    st.cache_resource.clear()
-    st.cache_data.clear()
     folder, family = tmp_path / "grown", getattr(request, "param", "gpt2")
     for step in STEPS:
         written(folder / "steps" / f"step-{step}", family, step)
     written(folder, family, 300)
-    monkeypatch.setenv(settings.MODELS_VARIABLE, str(folder))
+    listed(folder)
     return folder
 
 
