@@ -93,16 +93,6 @@ def test_the_caption_is_below_the_picture_and_on_the_paper(
         assert first.text == "weights, layer 1, head 0"
 
 
-def test_a_pdf_has_its_words_as_text(
-    trace: gpt2viz.Trace, about: export.About, tmp_path: Path
-) -> None:
-    (page,) = PdfReader(export.save_figure(trace.heatmap(1, 0), tmp_path / "x.pdf", about)).pages
-    written = " ".join(page.extract_text().split())
-    assert "weights, layer 1, head 0" in written
-    assert "causal mask on" in written
-    assert f"gpt2viz {gpt2viz.__version__}" in written.replace("\xa0", " ")
-
-
 def test_a_png_has_300_pixels_to_the_inch(trace: gpt2viz.Trace, about: export.About) -> None:
     made = export.figure_bytes(trace.heatmap(1, 0), "png", about, width=480)
     with Image.open(io.BytesIO(made)) as picture:
@@ -116,17 +106,21 @@ def test_a_png_has_300_pixels_to_the_inch(trace: gpt2viz.Trace, about: export.Ab
 
 
 def test_a_pdf_says_what_it_shows_and_not_who_printed_it(
-    trace: gpt2viz.Trace, about: export.About
+    trace: gpt2viz.Trace, about: export.About, tmp_path: Path
 ) -> None:
-    made = export.figure_bytes(trace.heatmap(1, 0), "pdf", about, width="8.5cm")
-    read = PdfReader(io.BytesIO(made), strict=True)
+    made = export.save_figure(trace.heatmap(1, 0), tmp_path / "x.pdf", about, width="8.5cm")
+    read = PdfReader(made, strict=True)
     assert read.metadata is not None
     assert read.metadata.title == "weights, layer 1, head 0"
     assert read.metadata.subject == about.source
     assert read.metadata.creator == f"gpt2viz {gpt2viz.__version__}"
     assert json.loads(str(read.metadata["/gpt2viz"]))["sha256"] == about.sha256
     assert "/CreationDate" not in read.metadata
-    assert float(read.pages[0].mediabox.width) / 72 * 2.54 == pytest.approx(8.5, abs=0.02)
+    (page,) = read.pages
+    assert float(page.mediabox.width) / 72 * 2.54 == pytest.approx(8.5, abs=0.02)
+    written = " ".join(page.extract_text().split())  # its words are text
+    for words in ("weights, layer 1, head 0", "causal mask on", f"gpt2viz {gpt2viz.__version__}"):
+        assert words in written.replace("\xa0", " ")
     bare = PdfReader(io.BytesIO(export.figure_bytes(trace.heatmap(1, 0), "pdf"))).metadata
     assert bare is not None
     assert (bare.title, bare.creator) == (None, f"gpt2viz {gpt2viz.__version__}")
