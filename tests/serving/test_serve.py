@@ -40,7 +40,7 @@ from tests.soak.visitor import Screen, Visitor
 ROOT = Path(__file__).parents[2]
 TEXT = "Zebras ate the secret fish"
 #: What one address may have of a worker, and a proxy before ours.
-FEW = {"GPT2VIZ_MAX_REQUESTS": "6", "GPT2VIZ_MAX_CONNECTIONS": "6", "GPT2VIZ_PROXIES": "127.0.0.2"}
+FEW = {"GPT2VIZ_MAX_REQUESTS": "3", "GPT2VIZ_MAX_CONNECTIONS": "6", "GPT2VIZ_PROXIES": "127.0.0.2"}
 
 
 @dataclass
