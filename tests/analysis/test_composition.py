@@ -205,14 +205,14 @@ def test_what_an_edge_carries_is_that_of_loops_over_all_parts(folder: Path) -> N
     trace, result = gpt2viz.trace(model, IDS), composition(model)
     receiver = layer, head = 2, model.config.n_head - 1
     weights = trace.stage("weights", layer, head)
-    looks = weights * (1 - np.eye(len(IDS)))
-    looks[:, 0] = 0
+    others = weights * (1 - np.eye(len(IDS)))
+    others[:, 0] = 0
     parts = parts_of(of, trace, layer)
     stream = np.sum(list(parts.values()), axis=0)
     every = [*parts.items(), ("constant", None)]
     for into, requested in product(get_args(Into), (None, 4)):
-        query = int(looks.max(axis=1).argmax()) if requested is None else requested
-        key = int(looks[query].argmax())
+        query = int(others.max(axis=1).argmax()) if requested is None else requested
+        key = int(others[query].argmax())
         values = {name: read_by(of, layer, head, "v", x, stream)[key] for name, x in every}
         v = np.sum(list(values.values()), axis=0)
         shares = {("v", name): x @ v / (v @ v) for name, x in values.items()}

@@ -184,19 +184,19 @@ def test_only_keys_that_the_query_may_see_are_offered() -> None:
 
 def test_a_pair_is_chosen_as_it_opens() -> None:
     """The hardest look of the chosen head, on the diagonal and in the first column left out."""
-    looks = weights(TEXT)[2][1].copy()
-    np.fill_diagonal(looks, 0)
-    looks[:, 0] = 0
-    hardest = int(looks.max(axis=1).argmax())
+    others = weights(TEXT)[2][1].copy()
+    np.fill_diagonal(others, 0)
+    others[:, 0] = 0
+    hardest = int(others.max(axis=1).argmax())
     for chosen, query in (({}, hardest), ({"query": "9"}, 9)):
         at = open_page("find", text=TEXT, find="look", layer="2", head="1", **chosen)
-        key = int(looks[query].argmax())
+        key = int(others[query].argmax())
         shown = heatmaps(at, "map_attention weight")["attention weight"]
         assert_allclose(shown, weights(TEXT)[:, :, query, key], **TOLERANCE)
         (text,) = [plain(c.value) for c in at.caption if "Example" in c.value]
         assert "in head 2.1, " in text
         assert f"({query}) attends to " in text
-        assert f"({key}) ({looks[query, key]:.2f})." in text
+        assert f"({key}) ({others[query, key]:.2f})." in text
     first = open_page("find", text="A crane", find="look", query="0")
     shown = heatmaps(first, "map_attention weight")["attention weight"]
     itself = np.ones((N_LAYER, N_HEAD))  # the first token sees nothing else

@@ -312,10 +312,10 @@ def test_nothing_that_is_typed_takes_long_or_raises() -> None:
 
 
 def test_a_head_that_looks_at_itself_is_found() -> None:
-    looks = weights(CRANE)
-    itself = np.diagonal(looks, axis1=2, axis2=3)[..., 1:].mean(axis=-1)
+    attention = weights(CRANE)
+    itself = np.diagonal(attention, axis1=2, axis2=3)[..., 1:].mean(axis=-1)
     # Every token's largest weight is what is asked for, not the largest mean of all heads.
-    most = (looks.argmax(axis=-1) == np.arange(4)).all(axis=-1)
+    most = (attention.argmax(axis=-1) == np.arange(4)).all(axis=-1)
     less = np.argwhere(most & (itself < itself.max() - 0.05))[0]
     ends = (np.unravel_index(n, itself.shape) for n in (itself.argmax(), itself.argmin()))
     for (layer, head), result in zip((*ends, less), (True, False, True), strict=True):

@@ -2,7 +2,7 @@ import assert from "node:assert/strict"
 import { test } from "node:test"
 
 import {
-  axisOf, hoverOf, linesOf, namedOf, roundNumbers, targetAt, ticksOf,
+  axisOf, hoverOf, layOut, linesOf, namedOf, roundNumbers, targetAt, ticksOf,
 } from "../../gpt2viz/app/scripts/chart.js"
 
 const figureOf = (layout, ...data) => ({ layout, data })
@@ -52,6 +52,16 @@ test("axes of a plot of its own have their own curves alone", () => {
   assert.deepEqual(axisOf("x2", figure).ends, [7, 9])
   assert.deepEqual(axisOf("x2", figure).domain, [.5, 1])
   assert.deepEqual(axisOf("x", figure).ends, [1, 2])
+})
+
+test("an axis is there without a curve, and its names are level where asked for", () => {
+  const context = { measureText: ({ length }) => ({ width: 9 * length }) }
+  globalThis.document = { createElement: () => ({ getContext: () => context }) }
+  const names = { range: [0, 2], tickvals: [0, 1, 2], ticktext: ["12,345", "23,456", "34,567"] }
+  const layout = { height: 99, margin: { l: 9, r: 9, t: 9, b: 9, autoexpand: false } }
+  const isTurned = (tickangle) =>
+    layOut(figureOf({ ...layout, xaxis: { ...names, tickangle } }), 90, false).plots[0].x.turned
+  assert.deepEqual([undefined, 0].map(isTurned), [true, false])
 })
 
 test("the pointer is shown what the template of a trace says", () => {

@@ -61,6 +61,7 @@ const reachable = ({ children }) =>
 test("a chip is sent to the server, and the same once more as none", () => {
   const { view, sent, again } = strip()
   assert.deepEqual(view.children.map((chip) => chip.children[0].textContent), ["a ", "<b> ", "c "])
+  assert.ok(view.children.every(({ type }) => type === "button"), "none submits a form")
   view.children[2].onclick()
   assert.deepEqual(pressed(view), ["2"])
   again({ chosen: 2 })

@@ -121,7 +121,7 @@ function widthOf(words) {
 const longest = (ticks) => Math.max(0, ...ticks.map(([, written]) => widthOf(written)))
 
 // The layout in pixels: a plot for each pair of axes that traces are drawn on.
-function layOut(figure, width, legend) {
+export function layOut(figure, width, legend) {
   const { layout, data } = figure, { margin } = layout
   const above = legend && layout.legend?.yref !== "container"
   const height = layout.height - (above ? LEGEND : 0), fixed = margin.autoexpand === false

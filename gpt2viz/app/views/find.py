@@ -600,7 +600,7 @@ def _draw_ranking(
     st.session_state["ranking"] = {"selection": {"rows": rows}}  # also if chosen elsewhere
     output.table(
         table,
-        f"Heads ranked by {by}{': ' * bool(on)}{on}",
+        f"Heads ranked by {by}" + (f": {on}" if on else ""),
         key="ranking",
         of_run=not on,
         tallest=_TABLE,
