@@ -9,7 +9,6 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from importlib import import_module
-from types import MappingProxyType
 from typing import Any
 
 from gpt2viz.errors import MissingExtraError
@@ -34,24 +33,25 @@ def require(what: str, extra: str) -> Iterator[None]:
 
 def lazy_names(
     package: str,
-    modules: Mapping[str, str],
+    modules: Mapping[str, Iterable[str]],
     public: Iterable[str],
-    extras: Mapping[str, str] = MappingProxyType({}),
+    extra: str = "",
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """``__getattr__`` and ``__dir__`` of a package that loads some of its names on first use.
 
-    ``modules`` maps each name to the package's module that defines it; a module maps to
-    itself. ``public`` are further names for ``dir``, ``extras`` what a name needs: see ``missing``.
+    ``modules`` has the names that each module of the package defines, or the module's own.
+    ``public`` are further names for ``dir``, ``extra`` is what these modules need: see ``missing``.
     """
+    module_of = {name: module for module, names in modules.items() for name in names}
 
     def get(name: str) -> Any:
-        if name not in modules:
+        if name not in module_of:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         whole = f"{package}.{name}"
-        with require(whole, extras[name]) if name in extras else nullcontext():
-            loaded = import_module(f"{package}.{modules[name]}")
+        with require(whole, extra) if extra else nullcontext():
+            loaded = import_module(f"{package}.{module_of[name]}")
         value = loaded if loaded.__name__ == whole else getattr(loaded, name)
         vars(sys.modules[package])[name] = value
         return value
 
-    return get, lambda: sorted({*public, *modules})
+    return get, lambda: sorted({*public, *module_of})

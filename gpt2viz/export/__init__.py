@@ -38,9 +38,6 @@ from gpt2viz.run.session import Session, read_session
 if TYPE_CHECKING:
     from gpt2viz.export.page import page_html, save_page
 
-# Names that need Plotly, and the module that each is loaded from on first use.
-_LATER = dict.fromkeys(("page_html", "save_page"), "page")
-
 __all__ = [
     "DPI",
     "PICTURE_KINDS",
@@ -71,4 +68,7 @@ __all__ = [
     "trace_bytes",
 ]
 
-__getattr__, __dir__ = lazy_names(__name__, _LATER, __all__, dict.fromkeys(_LATER, "notebook"))
+# What needs Plotly is loaded on first use.
+__getattr__, __dir__ = lazy_names(
+    __name__, {"page": ("page_html", "save_page")}, __all__, extra="notebook"
+)
