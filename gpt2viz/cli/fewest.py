@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +17,9 @@ from gpt2viz.run.means import describe
 
 
 @click.command()
-@click.argument("text")
+@options.reads_a_text
 @click.argument("other")
-@options.model
 @options.no_causal
-@options.bos
-@options.special
 @click.option(
     "--right", metavar="TOKEN", help="The next token of TEXT; its most probable one if not given."
 )
@@ -44,21 +40,14 @@ from gpt2viz.run.means import describe
     help="Texts, one per line: a head given up outputs its mean over them, position by "
     "position, instead of its mean over TEXT and OTHER.",
 )
-@options.device
-@options.as_json
-@options.quiet
 def fewest(
-    text: str,
+    read: options.Read,
     other: str,
-    model: str,
     no_causal: bool,
-    bos: bool | None,
-    special: bool,
     right: str | None,
     wrong: str | None,
     keep: float,
     mean_over: Path | None,
-    device: str,
     as_json: bool,
     quiet: bool,
 ) -> None:
@@ -75,8 +64,7 @@ def fewest(
     """
     if wrong is not None and right is None:
         raise click.UsageError("--wrong needs --right")
-    loaded, ids = options.load_and_encode(text, model, device, quiet, bos, special)
-    encode = partial(loaded.tokenizer.encode, bos=bos, special=special)
+    loaded, ids, encode = read()
     pair, means = (ids, encode(other)), options.read_means(loaded, mean_over, encode)
     answer = [token for token in (right, wrong) if token is not None]
     with options.bar(quiet, "Giving up heads", 100) as tell:

@@ -42,13 +42,13 @@ device = click.option(
 
 
 no_causal = click.option("--no-causal", is_flag=True, help="Switch the causal mask off.")
-bos = click.option(
+_bos = click.option(
     "--bos/--no-bos",
     default=None,
     help="Put the token that may begin a text first, such as <|endoftext|> or <s>, or leave it "
     "out; by default as the model's own tokenizer does.",
 )
-special = click.option(
+_special = click.option(
     "--special",
     is_flag=True,
     help="Read special tokens in TEXT, such as <|endoftext|>, as tokens, not as text.",
@@ -60,6 +60,8 @@ _BESIDE = 24
 
 #: Runs the model on the command's input: returns the model and its trace.
 Run = Callable[[], tuple[gpt2viz.Model, gpt2viz.Trace]]
+#: Reads the command's input: returns the model, the text's ids, and what encodes another text so.
+Read = Callable[[], tuple[gpt2viz.Model, list[int], Callable[[str], list[int]]]]
 
 _edits = click.option(
     "--edits",
@@ -80,24 +82,29 @@ _mean_over = click.option(
     help="Texts, one per line: mean: in --edits uses a head's mean over them, position by "
     "position, instead of its mean over an English text of ours.",
 )
-_changing = (_mean_over, _patch_from, _edits)
 
 
-def runs_a_model(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add TEXT and all options that determine its run; the command gets them as ``run``.
+def binds(
+    name: str, function: Callable[..., Any], *options: Callable[..., Any]
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """A decorator that adds ``options`` to a command, and gives it a ``function`` bound to them.
 
-    ``run()`` raises ``GPT2VizError`` for a model, text or edit that can't be used.
+    The command gets that function as ``name``, and values of the options that it names itself.
     """
 
-    @wraps(command)
-    def ready(quiet: bool, **given: Any) -> Any:
-        of_run = {name: given.pop(name) for name in signature(_run).parameters if name in given}
-        return command(run=partial(_run, **of_run, quiet=quiet), quiet=quiet, **given)
+    def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
+        own, bound = signature(command).parameters, signature(function).parameters
 
-    text, of_text = click.argument("text"), (special, bos, no_causal, model)
-    for decorate in (quiet, as_json, device, *_changing, *of_text, text):
-        ready = decorate(ready)
-    return ready
+        @wraps(command)
+        def ready(**given: Any) -> Any:
+            call = partial(function, **{key: given[key] for key in given if key in bound})
+            return command(**{name: call} | {key: given[key] for key in given if key in own})
+
+        for option in reversed(options):
+            ready = option(ready)
+        return ready
+
+    return decorate
 
 
 def note(silent: bool, message: str) -> None:
@@ -163,8 +170,9 @@ def _run(
         raise click.UsageError("--patch-from is for a patch: name it with --edits")
     if mean_over and "reference" not in takes:
         raise click.UsageError("--mean-over is for a mean: name it with --edits")
-    loaded, ids = load_and_encode(text, model, device, quiet, bos, special)
-    encode = partial(loaded.tokenizer.encode, bos=bos, special=special)
+    loaded, ids, encode = _read(
+        text=text, model=model, bos=bos, special=special, device=device, quiet=quiet
+    )
     second = None if patch_from is None else encode(patch_from)
     reference = read_means(loaded, mean_over, encode)
     return loaded, gpt2viz.trace(
@@ -187,30 +195,35 @@ def read_means(
         raise click.BadParameter(why, param_hint="--mean-over") from None
 
 
-def load_and_encode(
-    given: str,
-    name: str,
-    device: str,
-    silent: bool,
-    bos: bool | None = None,
-    special: bool = False,
-) -> tuple[gpt2viz.Model, list[int]]:
+def _read(
+    *, text: str, model: str, bos: bool | None, special: bool, device: str, quiet: bool
+) -> tuple[gpt2viz.Model, list[int], Callable[[str], list[int]]]:
     """Load the model and encode a text; "-" reads it from stdin."""
-    written = _stdin() if given == "-" else given
-    name, folder = model_registry.find(name)
-    note(silent, f"Running {name} …")
+    written = _stdin() if text == "-" else text
+    name, folder = model_registry.find(model)
+    note(quiet, f"Running {name} …")
     loaded = gpt2viz.load_model(folder, name, device)
     if loaded.set_aside:
         heads = f"{', '.join(loaded.set_aside):.200}"
-        note(silent, sentence("command.set_aside", heads=heads))
+        note(quiet, sentence("command.set_aside", heads=heads))
     if not special and (typed := loaded.tokenizer.special_in(written)):
-        note(silent, sentence("command.special", names=", ".join(typed)))
+        note(quiet, sentence("command.special", names=", ".join(typed)))
     first = () if bos is False else loaded.tokenizer.first
     for ids, where in ((first, "before"), (loaded.tokenizer.last, "after")):
         if ids:
             names = escape_controls(loaded.tokenizer.decode(ids))
-            note(silent, sentence("command.around", names=names, where=where))
-    return loaded, loaded.tokenizer.encode(written, bos=bos, special=special)
+            note(quiet, sentence("command.around", names=names, where=where))
+    encode = partial(loaded.tokenizer.encode, bos=bos, special=special)
+    return loaded, encode(written), encode
+
+
+_text, _how = click.argument("text"), (device, as_json, quiet)
+#: Adds TEXT and all options that determine how it is read; the command gets them as ``read``, which
+#: raises ``GPT2VizError`` for a model or text that can't be used.
+reads_a_text = binds("read", _read, _text, model, _bos, _special, *_how)
+_changing = (no_causal, _edits, _patch_from, _mean_over)
+#: The same with what determines its run too, which the command gets as ``run``.
+runs_a_model = binds("run", _run, _text, model, _bos, _special, *_changing, *_how)
 
 
 def print_json(content: Any) -> None:

@@ -16,7 +16,7 @@ from gpt2viz.labels import escape_controls, label
 
 @click.command()
 @options.runs_a_model
-def surprise(run: options.Run, as_json: bool, quiet: bool) -> None:
+def surprise(run: options.Run, as_json: bool) -> None:
     """Show how unexpected each token of TEXT was, in bits ("-" reads stdin).
 
     −log2 of the probability that the model gave a token before it came.
@@ -40,7 +40,7 @@ def surprise(run: options.Run, as_json: bool, quiet: bool) -> None:
 @click.command()
 @options.runs_a_model
 @options.position
-def lens(run: options.Run, as_json: bool, quiet: bool, position: int) -> None:
+def lens(run: options.Run, as_json: bool, position: int) -> None:
     """Show the next token as the model would predict it after each step.
 
     The logit lens (nostalgebraist 2020): after each step the most probable
@@ -87,12 +87,7 @@ _token = click.option("--token", metavar="TEXT", help='Such as " on"; the likeli
 @click.option("--versus", metavar="TEXT", help="Another token, whose logit is subtracted.")
 @options.position
 def contributions(
-    run: options.Run,
-    as_json: bool,
-    quiet: bool,
-    token: str | None,
-    versus: str | None,
-    position: int,
+    run: options.Run, as_json: bool, token: str | None, versus: str | None, position: int
 ) -> None:
     """Show what each component added to the logit of a next token.
 
@@ -123,9 +118,7 @@ def contributions(
 @click.option(
     "--top", type=click.IntRange(1), default=PRINTED, show_default=True, help="Parts to print."
 )
-def route(
-    run: options.Run, as_json: bool, quiet: bool, token: str | None, query: int, top: int
-) -> None:
+def route(run: options.Run, as_json: bool, token: str | None, query: int, top: int) -> None:
     """Show how much each token of TEXT added to a next token's logit, by which head.
 
     Like `contributions`, a sum in nats, with every head split by the tokens
@@ -177,8 +170,7 @@ def _parts(result: Contributions) -> dict[str, float]:
 
 
 @click.command()
-@click.argument("text")
-@options.model
+@options.reads_a_text
 @click.option("-n", "--tokens", type=click.IntRange(1), default=20, show_default=True)
 @click.option(
     "--temperature", type=click.FloatRange(0), default=0.0, show_default=True, help="0 is greedy."
@@ -192,24 +184,14 @@ def _parts(result: Contributions) -> dict[str, float]:
     help="Draw only from the most probable tokens that together have this share.",
 )
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
-@options.bos
-@options.special
-@options.device
-@options.as_json
-@options.quiet
 def generate(
-    text: str,
-    model: str,
+    read: options.Read,
     tokens: int,
     temperature: float,
     top_k: int | None,
     top_p: float,
     seed: int,
-    bos: bool | None,
-    special: bool,
-    device: str,
     as_json: bool,
-    quiet: bool,
 ) -> None:
     """Continue TEXT, token by token ("-" reads stdin).
 
@@ -223,7 +205,7 @@ def generate(
     """
     if not temperature and (top_k, top_p, seed) != (None, 1, 0):
         raise click.UsageError("--top-k, --top-p and --seed need a --temperature above 0")
-    loaded, ids = options.load_and_encode(text, model, device, quiet, bos, special)
+    loaded, ids, _ = read()
     drawn = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed}
     chosen = list(gpt2viz.generate(loaded, ids, tokens, **drawn))  # type: ignore[arg-type]
     added = loaded.tokenizer.decode([choice.token for choice in chosen])
