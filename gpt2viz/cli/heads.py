@@ -8,10 +8,10 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
@@ -33,7 +33,57 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-_CORPUS_OPTIONS = (
+class _Work(NamedTuple):
+    """Texts to read, and how: results go to a ``folder``, ``tell`` gets the progress."""
+
+    texts: Corpus
+    folder: Path
+    n_tokens: int
+    device: str
+    engine: Engine
+    tell: Callable[[int, int], None]
+
+
+@contextmanager
+def _reading(
+    doing: str,
+    *,
+    corpus: Path,
+    field: str | None,
+    out: Path | None,
+    tokens: int,
+    workers: int,
+    device: str,
+    engine: str,
+    address: str | None,
+    quiet: bool,
+) -> Iterator[_Work]:
+    """The work of a command, from its options.
+
+    A folder that can't be written, as on a full disk, ends the command in one line.
+    """
+    if address and engine != "ray":
+        raise click.UsageError("--address is of a Ray cluster: add --engine ray")
+    where = on_ray(workers, address) if engine == "ray" else local(workers)
+    with require("A survey", "survey"):
+        import_module("pandas")
+    with ExitStack() as stack:
+        temporary = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        folder = out or temporary
+        texts = Corpus(_spool_stdin(temporary, field) if str(corpus) == "-" else corpus, field)
+        progress = stack.enter_context(_Progress(quiet, doing))
+        try:
+            yield _Work(texts, folder, tokens, device, where, progress)
+        except OSError as error:
+            raise click.ClickException(f"{folder}: can't be written ({error})") from None
+    options.note(quiet or not out, f"Tables in {out}")
+
+
+_Read = Callable[[str], AbstractContextManager[_Work]]
+#: Adds the options of commands that read many texts; the command gets them as ``read``.
+_reads_a_corpus = options.binds(
+    "read",
+    _reading,
     click.option(
         "-c",
         "--corpus",
@@ -49,6 +99,12 @@ _CORPUS_OPTIONS = (
     ),
     options.device,
     click.option(
+        "-o",
+        "--out",
+        type=click.Path(file_okay=False, path_type=Path),
+        help="Keep tables and progress here; the app shows those of `heads` in MODEL/survey.",
+    ),
+    click.option(
         "--engine", type=click.Choice(["local", "ray"]), default="local", show_default=True
     ),
     click.option("--address", help="A Ray cluster's address; without it Ray starts a local one."),
@@ -57,21 +113,8 @@ _CORPUS_OPTIONS = (
 )
 
 
-def corpus_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Add the options of commands that read many texts: the corpus, and how the work is run."""
-    for option in reversed(_CORPUS_OPTIONS):
-        command = option(command)
-    return command
-
-
 @click.command()
 @options.model
-@click.option(
-    "-o",
-    "--out",
-    type=click.Path(file_okay=False, path_type=Path),
-    help="Keep tables and progress here; the app shows those in MODEL/survey.",
-)
 @click.option(
     "--top", type=click.IntRange(1), default=3, show_default=True, help="Heads to list per score."
 )
@@ -84,22 +127,9 @@ def corpus_options(command: Callable[..., None]) -> Callable[..., None]:
 @click.option(
     "--about", default="", help="A description of the texts, for readers of the results in the app."
 )
-@corpus_options
+@_reads_a_corpus
 def heads(
-    corpus: Path,
-    field: str | None,
-    model: str,
-    out: Path | None,
-    top: int,
-    steps: bool,
-    tokens: int,
-    workers: int,
-    device: str,
-    engine: str,
-    address: str | None,
-    about: str,
-    as_json: bool,
-    quiet: bool,
+    read: _Read, model: str, out: Path | None, top: int, steps: bool, about: str, as_json: bool
 ) -> None:
     """Score every head on every passage of a corpus.
 
@@ -121,24 +151,17 @@ def heads(
     """
     if about and out is None:
         raise click.UsageError("--about goes with the tables: add --out")
-    where = _engine(engine, workers, address)  # raises for a missing module before any work
-    score = survey_steps if steps else survey
-    with _reading(corpus, field, out, quiet, "Scoring") as (texts, folder, tell):
+    score, table = (survey_steps, STEPS) if steps else (survey, HEADS)
+    with read("Scoring") as work:
         checkpoint = model_registry.find(model)[1]
-        score(texts, checkpoint, folder, tokens, device, where, about, tell)
-        _print(folder / f"{STEPS if steps else HEADS}.csv", top, as_json)
-    options.note(quiet or not out, f"Tables in {out}")
+        how = work.n_tokens, work.device, work.engine
+        score(work.texts, checkpoint, work.folder, *how, about, work.tell)
+        _print(work.folder / f"{table}.csv", top, as_json)
 
 
 @click.command()
 @click.argument("before")
 @click.argument("after")
-@click.option(
-    "-o",
-    "--out",
-    type=click.Path(file_okay=False, path_type=Path),
-    help="Keep tables and progress here.",
-)
 @click.option("--top", type=click.IntRange(1), default=10, show_default=True, help="Heads to list.")
 @click.option(
     "--restore",
@@ -147,20 +170,13 @@ def heads(
     help="Put heads and MLPs of BEFORE back until this share of the change in the answers is "
     "undone, such as 0.95.",
 )
-@corpus_options
+@_reads_a_corpus
 def changes(
+    read: _Read,
     before: str,
     after: str,
-    corpus: Path,
-    field: str | None,
-    out: Path | None,
     top: int,
     restore: float | None,
-    tokens: int,
-    workers: int,
-    device: str,
-    engine: str,
-    address: str | None,
     as_json: bool,
     quiet: bool,
 ) -> None:
@@ -180,20 +196,18 @@ def changes(
         gpt2viz changes gpt2 my-gpt2 --corpus books.txt --restore 0.95
         gpt2viz changes stories@1500 stories --corpus books.txt --json
     """
-    where = _engine(engine, workers, address)
-    with _reading(corpus, field, out, quiet, "Comparing") as (texts, folder, tell):
+    with read("Comparing") as work:
         pair = [_checkpoint(name) for name in (before, after)]
         result = compare_models(
-            pair[0], pair[1], texts,
-            n_tokens=tokens, device=device, out=folder, engine=where, progress=tell,
+            pair[0], pair[1], work.texts, n_tokens=work.n_tokens, device=work.device,
+            out=work.folder, engine=work.engine, progress=work.tell,
         )  # fmt: skip
-        table_writer().write_changes(result, folder)
+        table_writer().write_changes(result, work.folder)
     undone = None if restore is None else _restore(result, restore, quiet)
     if as_json:
         options.print_json(_document(result, undone))
     else:
         _print_changes(result, undone, top)
-    options.note(quiet or not out, f"Tables in {out}")
 
 
 def _restore(result: Changes, share: float, quiet: bool) -> Restored:
@@ -235,33 +249,6 @@ def _print_changes(result: Changes, undone: Restored | None, top: int) -> None:
         click.echo(f"\n{escape_controls(words)}")
     if undone is not None:
         click.echo(f"\n{undone.words()}")
-
-
-@contextmanager
-def _reading(
-    corpus: Path, field: str | None, out: Path | None, quiet: bool, doing: str
-) -> Iterator[tuple[Corpus, Path, Callable[[int, int], None]]]:
-    """The corpus, the folder for the results, and the progress callback.
-
-    A folder that can't be written, as on a full disk, ends the command in one line.
-    """
-    with ExitStack() as stack:
-        temporary = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        folder = out or temporary
-        texts = Corpus(_spool_stdin(temporary, field) if str(corpus) == "-" else corpus, field)
-        try:
-            yield texts, folder, stack.enter_context(_Progress(quiet, doing))
-        except OSError as error:
-            raise click.ClickException(f"{folder}: can't be written ({error})") from None
-
-
-def _engine(name: str, workers: int, address: str | None) -> Engine:
-    if address and name != "ray":
-        raise click.UsageError("--address is of a Ray cluster: add --engine ray")
-    where = on_ray(workers, address) if name == "ray" else local(workers)
-    with require("A survey", "survey"):
-        import_module("pandas")
-    return where
 
 
 def _print(table: Path, top: int, as_json: bool) -> None:
