@@ -202,7 +202,7 @@ def changes(
             pair[0], pair[1], work.texts, n_tokens=work.n_tokens, device=work.device,
             out=work.folder, engine=work.engine, progress=work.tell,
         )  # fmt: skip
-        table_writer().write_changes(result, work.folder)
+        table_writer().write(change_rows(result), work.folder)
     undone = None if restore is None else _restore(result, restore, quiet)
     if as_json:
         options.print_json(_document(result, undone))

@@ -18,7 +18,7 @@ from gpt2viz.files import read_json, whole
 from gpt2viz.labels import sentence
 from gpt2viz.survey.documents import SHARD, Corpus, Shard, shards
 from gpt2viz.survey.engines import SHORTEST, Engine, Scoring, Task, cached_model, checksum
-from gpt2viz.survey.stored import INTERVALS, RECORD
+from gpt2viz.survey.stored import HEADS, INTERVALS, PASSAGES, RECORD
 from gpt2viz.survey.sums import Sums, load, merge_all, save
 
 #: Called with the number of finished documents, and of all.
@@ -58,7 +58,8 @@ def survey(
     }
     task = partial(Scoring, model, step, n_tokens, device, names)
     corpus = texts if isinstance(texts, Corpus) else Corpus(Path(texts))
-    tables.write(collect(corpus, out, RECORD, made_from, about, task, engine, progress), out)
+    sums = collect(corpus, out, RECORD, made_from, about, task, engine, progress)
+    tables.write({HEADS: tables.head_rows(sums), PASSAGES: tables.passage_rows(sums)}, out)
 
 
 def collect(

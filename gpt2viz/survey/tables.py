@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +12,7 @@ from pyarrow import csv, parquet
 
 from gpt2viz.analysis.scores import SCORES
 from gpt2viz.files import whole
-from gpt2viz.survey.changes import Changes, change_rows
-from gpt2viz.survey.stored import HEADS, PASSAGES, STEPS
+from gpt2viz.survey.stored import HEADS, STEPS
 from gpt2viz.survey.sums import Sums, Where
 
 
@@ -61,15 +60,9 @@ def passage_rows(sums: Sums) -> list[dict[str, Any]]:
     return rows
 
 
-def write(sums: Sums, folder: Path) -> None:
-    """Write both tables into a folder."""
-    for name, rows in ((HEADS, head_rows(sums)), (PASSAGES, passage_rows(sums))):
-        _write(pa.Table.from_pylist(rows), folder, name)
-
-
-def write_changes(changes: Changes, folder: Path) -> None:
-    """Write the tables of a comparison of two checkpoints into a folder."""
-    for name, rows in change_rows(changes).items():
+def write(tables: Mapping[str, list[dict[str, Any]]], folder: Path) -> None:
+    """Write the rows of tables, by their names, into a folder."""
+    for name, rows in tables.items():
         _write(pa.Table.from_pylist(rows), folder, name)
 
 
