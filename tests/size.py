@@ -18,7 +18,7 @@ SUFFIXES = (".py", ".js", ".css")
 
 #: What each may weigh now, and the aim.
 AT_MOST = {
-    "product lines": (60_749, 44_000),
+    "product lines": (60_747, 44_000),
     "of them app/": (24_350, 17_500),
     "lines of tests and benchmarks": (49_917, 37_000),
     "modules": (296, 300),

@@ -7,6 +7,7 @@ import os
 import shutil
 import sys
 import tempfile
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from importlib import import_module
@@ -60,7 +61,8 @@ def _reading(
 ) -> Iterator[_Work]:
     """The work of a command, from its options.
 
-    A folder that can't be written, as on a full disk, ends the command in one line.
+    A warning becomes a note. A folder that can't be written, as on a full disk, ends the command in
+    one line.
     """
     if address and engine != "ray":
         raise click.UsageError("--address is of a Ray cluster: add --engine ray")
@@ -72,6 +74,8 @@ def _reading(
         folder = out or temporary
         texts = Corpus(_spool_stdin(temporary, field) if str(corpus) == "-" else corpus, field)
         progress = stack.enter_context(_Progress(quiet, doing))
+        stack.enter_context(warnings.catch_warnings(action="always", category=UserWarning))
+        warnings.showwarning = lambda message, *_rest: options.note(quiet, str(message))
         try:
             yield _Work(texts, folder, tokens, device, where, progress)
         except OSError as error:

@@ -221,19 +221,19 @@ def test_heads_of_every_checkpoint_and_when_they_were_born(run: Run, tmp_path: P
             weights["transformer.h.0.attn.c_attn.weight"] *= 1 + step / 300  # sharper and sharper
     shutil.copytree(folder, folder.with_name("step-600"))
     Path("corpus.txt").write_text("A crane ate fish. A crane ate fish. A crane", encoding="utf-8")
-    given = "--corpus corpus.txt --workers 1 --tokens 12 --quiet --steps --out found"
+    given = "--corpus corpus.txt --workers 1 --tokens 12 --steps --out found"
     common = ("heads", "--model", str(tmp_path / "grown"), *given.split())
-    with pytest.warns(UserWarning, match="steps 600, 1,300 have the same weights"):
-        table, best = (run(*common, *more).stdout for more in (["--json"], ["--top", "4"]))
-    rows, lines = json.loads(table), best.splitlines()
+    table, best = (run(*common, *more) for more in (["--json"], ["--top", "4", "--quiet"]))
+    assert table.stderr.startswith("step-1300: steps 600, 1,300 have the same weights. All ")
+    assert best.stderr == ""
+    rows, lines = json.loads(table.stdout), best.stdout.splitlines()
     means = {(r["step"], r["score"], r["layer"], r["head"]): r["mean"] for r in rows}
     assert len(means) == 4 * len(SCORES) * 4
     assert lines[0].split()[-2:] == ["documents", "born"]
     assert len(lines) == 1 + len(SCORES) * 4
     message = set()
     for line in lines[1:]:
-        name, layer, head, mean, *_, born = line.rsplit(maxsplit=8)
-        habit = name.strip()
+        habit, layer, head, mean, *_, born = line.strip().rsplit(maxsplit=8)
         by_step = {s: means[s, habit, int(layer), int(head)] for s in (5, 20, 1300)}
         assert float(mean) == pytest.approx(by_step[1300], abs=6e-4)
         first = min(s for s in by_step if by_step[s] >= by_step[1300] / 2)
