@@ -52,18 +52,18 @@ for _name in ("gelu_fast", "gelu_pytorch_tanh", "gelu_python_tanh"):
     ACTIVATIONS[_name] = ACTIVATIONS["gelu_new"]
 
 
-def nothing(_layer: int, heads: np.ndarray) -> np.ndarray:
-    """The change of the heads (nh, T, hs) of a run as it is."""
+def same_heads(_layer: int, heads: np.ndarray) -> np.ndarray:
+    """No edit of the heads (nh, T, hs)."""
     return heads
 
 
-def unchanged(_name: str, made: np.ndarray) -> np.ndarray:
-    """The change of any stage of a run as it is."""
+def same_stage(_name: str, made: np.ndarray) -> np.ndarray:
+    """No edit of a stage."""
     return made
 
 
 class Checkpoint(NamedTuple):
-    """A checkpoint's config, its weights by their names without a prefix, and the steps of both."""
+    """A checkpoint's config, its weights by name without the prefix, and the operations on them."""
 
     config: dict[str, Any]
     w: dict[str, np.ndarray]
@@ -81,9 +81,9 @@ class Checkpoint(NamedTuple):
         self,
         x: np.ndarray,
         layer: int,
-        becomes: Callable[[str, np.ndarray], np.ndarray] = unchanged,
+        becomes: Callable[[str, np.ndarray], np.ndarray] = same_stage,
     ) -> np.ndarray:
-        """The output of a layer's MLP on a stream: (…, C) -> (…, C)."""
+        """The output of a layer's MLP on a residual stream: (…, C) -> (…, C)."""
         act, h = ACTIVATIONS[self.config["activation_function"]], f"h.{layer}"
         normed = becomes(f"ln_2.{layer}", self.norm(x, f"{h}.ln_2"))
         wide = becomes(f"mlp_in.{layer}", self.linear(normed, f"{h}.mlp.c_fc"))
@@ -142,19 +142,19 @@ def reference(
     ids: list[int],
     causal: bool,
     *,
-    heads_become: Callable[[int, np.ndarray], np.ndarray] = nothing,
+    edit_heads: Callable[[int, np.ndarray], np.ndarray] = same_heads,
     silent: Collection[str] = (),
     pairs: Iterable[tuple[int, int]] = (),
-    becomes: Callable[[str, np.ndarray], np.ndarray] = unchanged,
+    becomes: Callable[[str, np.ndarray], np.ndarray] = same_stage,
 ) -> dict[str, Any]:
     """Every stage of every layer: {"weights": [layer 0 (nh, T, T), …], …, "logits": (T, V)}.
 
     ``of`` is a checkpoint, or its folder.
 
-    Edited where asked for: ``heads_become`` takes a layer and its heads (nh, T, hs), parts such as
-    "h.1.attn" that are ``silent`` add 0, and the ``pairs`` (query, key) are hidden. After all that
-    ``becomes`` takes what each stage is by its name, such as "residual_mid.2", or "residual_in.2"
-    for what a layer reads, and gives what goes on.
+    With edits: ``edit_heads`` maps a layer and its heads (nh, T, hs) to other heads, parts that are
+    ``silent``, such as "h.1.attn", add 0, and the ``pairs`` (query, key) are hidden. After that
+    ``becomes`` maps each stage, by its name such as "residual_mid.2", or "residual_in.2" for a
+    layer's input, to what the run continues with.
     """
     model = read(of) if isinstance(of, Path) else of
     config, w = model
@@ -171,7 +171,7 @@ def reference(
         scaled = becomes(f"scaled_scores.{layer}", scores / q.shape[-1] ** 0.5 / deeper)
         masked = becomes(f"masked_scores.{layer}", hide(scaled, causal, pairs))
         weights = becomes(f"weights.{layer}", softmax(masked))
-        heads = heads_become(layer, np.einsum("hij,hjd->hid", weights, v))
+        heads = edit_heads(layer, np.einsum("hij,hjd->hid", weights, v))
         heads = becomes(f"head_output.{layer}", heads)
         merged = model.linear(np.concatenate(list(heads), axis=1), f"{h}.attn.c_proj")
         merged = becomes(f"projected.{layer}", merged) * (f"{h}.attn" not in silent)

@@ -1,4 +1,4 @@
-"""Llama's family in plain NumPy and double precision: the formulas again, without the package."""
+"""Llama's family in plain NumPy and double precision, without the package."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors.numpy import load_file
 
-from tests.numpy_gpt2 import hide, nothing, softmax, unchanged
+from tests.numpy_gpt2 import hide, same_heads, same_stage, softmax
 
 Numbers = NDArray[np.float64]
 
@@ -29,7 +29,7 @@ def angles(config: dict[str, Any], T: int) -> Numbers:
         speeds = speeds / rope["factor"]
     if rope["rope_type"] == "llama3":
         turns = rope["original_max_position_embeddings"] * speeds / (2 * np.pi)
-        for i, n_turns in enumerate(turns):  # in the first training's context
+        for i, n_turns in enumerate(turns):  # turns within the original context length
             slow, fast = rope["low_freq_factor"], rope["high_freq_factor"]
             if n_turns <= slow:
                 speeds[i] /= rope["factor"]
@@ -39,15 +39,15 @@ def angles(config: dict[str, Any], T: int) -> Numbers:
     return np.outer(np.arange(T), speeds)
 
 
-def turned(x: Numbers, by: Numbers) -> Numbers:
-    """Pairs (i, i + hs / 2) of x (…, T, hs) as complex numbers, turned."""
+def rotate(x: Numbers, by: Numbers) -> Numbers:
+    """RoPE: pairs (i, i + hs / 2) of x (…, T, hs) as complex numbers, rotated."""
     half = x.shape[-1] // 2
     z = (x[..., :half] + 1j * x[..., half:]) * np.exp(1j * by)
     return np.concatenate([z.real, z.imag], axis=-1)
 
 
 def windows(config: dict[str, Any]) -> list[int | None]:
-    """Keys that a query of each layer sees at most."""
+    """The width of each layer's sliding window, None without one."""
     layers, width = range(config["num_hidden_layers"]), config.get("sliding_window")
     if config["model_type"] == "mistral":
         return [width for _ in layers]
@@ -60,7 +60,7 @@ def windows(config: dict[str, Any]) -> list[int | None]:
 
 
 class Checkpoint(NamedTuple):
-    """A checkpoint's config, its weights by their names, and the steps of both."""
+    """A checkpoint's config, its weights by name, and the operations on them."""
 
     config: dict[str, Any]
     w: dict[str, Numbers]
@@ -81,7 +81,7 @@ class Checkpoint(NamedTuple):
         return result
 
     def mlp(self, x: Numbers, layer: int) -> Numbers:
-        """The output of a layer's MLP on a stream: (…, C) -> (…, C)."""
+        """The output of a layer's MLP on a residual stream: (…, C) -> (…, C)."""
         block = f"model.layers.{layer}"
         normed = self.norm(x, f"{block}.post_attention_layernorm")
         gate = self.linear(normed, f"{block}.mlp.gate_proj")
@@ -103,7 +103,7 @@ class Checkpoint(NamedTuple):
                 made[name] = keep(f"{name}_unnormed", made[name])
                 made[name] = self.norm(made[name], f"{block}.self_attn.{name}_norm")
             made[name] = keep(f"{name}_unrotated", made[name])
-            made[name] = turned(made[name], angles(self.config, len(x)))
+            made[name] = rotate(made[name], angles(self.config, len(x)))
         return [keep(name, made[name]) for name in "qkv"]
 
 
@@ -119,14 +119,14 @@ def reference(
     ids: list[int],
     causal: bool = True,
     *,
-    heads_become: Callable[[int, Numbers], Numbers] = nothing,
+    edit_heads: Callable[[int, Numbers], Numbers] = same_heads,
     silent: Collection[str] = (),
     pairs: Iterable[tuple[int, int]] = (),
-    becomes: Callable[[str, Numbers], Numbers] = unchanged,
+    becomes: Callable[[str, Numbers], Numbers] = same_stage,
 ) -> dict[str, Any]:
     """Every stage by name, without the batch axis, one entry a layer where layers have it.
 
-    Edited where asked for, as ``numpy_gpt2.reference``: parts that are silent are named as there.
+    With the edits of ``numpy_gpt2.reference``, where parts have the same names.
     """
     model = read(of) if isinstance(of, Path) else of
     config, w = model
@@ -148,7 +148,7 @@ def reference(
         far = [(i, j) for i in range(T) for j in range(T) if window and abs(i - j) >= window]
         masked = keep("masked_scores", hide(scaled, causal, [*pairs, *far]))
         weights = keep("weights", softmax(masked))
-        z = keep("head_output", heads_become(n, np.einsum("hij,hjd->hid", weights, v)))
+        z = keep("head_output", edit_heads(n, np.einsum("hij,hjd->hid", weights, v)))
         merged = model.linear(
             z.transpose(1, 0, 2).reshape(T, nh * hs), f"model.layers.{n}.self_attn.o_proj"
         )

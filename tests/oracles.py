@@ -1,4 +1,4 @@
-"""Models of every family in NumPy and double precision, by the same names: see ``Oracle``."""
+"""Models of every family in NumPy and double precision, with one interface: ``Oracle``."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.checkpoints import write_checkpoint
 from tests.llama_checkpoints import write_llama
 
 _FOUR: dict[str, Any] = {"num_attention_heads": 4, "head_dim": 6}
-#: Small models, all of 3 layers with 4 heads: what ``written`` writes, by family.
+#: Small models, all of 3 layers with 4 heads: what ``write_model`` writes, by family.
 FAMILIES: dict[str, dict[str, Any]] = {
     "gpt2": {},
     "llama, two groups": {**_FOUR, "num_key_value_heads": 2},
@@ -46,8 +46,8 @@ FAMILIES: dict[str, dict[str, Any]] = {
 }
 
 
-def written(folder: Path, family: str, seed: int = 0, **changes: Any) -> Path:
-    """The folder with a checkpoint of a family in it, with changes of its config."""
+def write_model(folder: Path, family: str, seed: int = 0, **changes: Any) -> Path:
+    """Write a checkpoint of a family, with changes of its config; give its folder back."""
     write = write_checkpoint if family == "gpt2" else write_llama
     return write(folder, seed=seed, **FAMILIES[family], **changes)
 
@@ -59,9 +59,9 @@ def oracle(folder: Path) -> Oracle:
 
 
 class Oracle(ABC):
-    """A model as the papers have it. ``layer`` None is the end of the stream.
+    """A model as the papers describe it. ``layer`` None is the end of the residual stream.
 
-    ``run`` is the ``reference`` of its family; ``groups`` has the row of k and v that each head
+    ``run`` is the ``reference`` of its family; ``groups`` has the row of K and V that each head
     reads.
     """
 
@@ -79,57 +79,57 @@ class Oracle(ABC):
 
     @abstractmethod
     def position_vectors(self, T: int) -> dict[str, np.ndarray]:
-        """The part that positions write, if they do: (T, C)."""
+        """The position embedding, if the family has one: (T, C)."""
 
     @abstractmethod
     def scale(self, stream: np.ndarray) -> np.ndarray:
-        """The divisor in the norm of a stream (…, C): (…, 1)."""
+        """The divisor in the norm of a residual stream (…, C): (…, 1)."""
 
     @abstractmethod
-    def held(self, x: np.ndarray, stream: np.ndarray, layer: int | None) -> np.ndarray:
-        """The norm of a part x, without bias, with the scale of the stream held."""
+    def norm(self, x: np.ndarray, stream: np.ndarray, layer: int | None) -> np.ndarray:
+        """The norm of a part x, without bias, at the scale of the whole stream."""
 
     @abstractmethod
     def bias(self, layer: int | None) -> np.ndarray:
-        """The vector that the norm adds whatever it reads: (C,)."""
+        """The bias of the norm: (C,)."""
 
     @abstractmethod
-    def merging(self, layer: int) -> tuple[np.ndarray, np.ndarray | None]:
+    def out_proj(self, layer: int) -> tuple[np.ndarray, np.ndarray | None]:
         """W_O by head (nh, hs, C), and b_O."""
 
     @abstractmethod
     def read(self, into: str, layer: int, x: np.ndarray, biased: bool = False) -> np.ndarray:
-        """W_Q, W_K or W_V of what the norm left (T, C): (rows, T, hs), with their biases or not."""
+        """W_Q, W_K or W_V times a normed stream (T, C): (rows, T, hs), with or without biases."""
 
     @abstractmethod
-    def own_gain(self, into: str, layer: int) -> np.ndarray | None:
-        """The gain of the norm of a head's own channels (hs,), if there is one."""
+    def qk_gain(self, into: str, layer: int) -> np.ndarray | None:
+        """The gain of the QK-norm (hs,), if the family has one."""
 
     @abstractmethod
-    def turned(self, x: np.ndarray, positions: Sequence[int]) -> np.ndarray:
-        """Queries or keys (…, T, hs) turned by their positions, if they are."""
+    def rotate(self, x: np.ndarray, positions: Sequence[int]) -> np.ndarray:
+        """Queries or keys (…, T, hs) after RoPE, if the family has it."""
 
-    def own(self, into: str, layer: int, x: np.ndarray, run: np.ndarray) -> np.ndarray:
-        """The norm of a head's own channels (…, hs), if there is one, by the scale of ``run``."""
-        gain = self.own_gain(into, layer)
+    def qk_norm(self, into: str, layer: int, x: np.ndarray, run: np.ndarray) -> np.ndarray:
+        """The QK-norm (…, hs), if the family has one, at the scale of ``run``."""
+        gain = self.qk_gain(into, layer)
         return x if gain is None else x / self.scale(run) * gain
 
-    def finished(self, into: str, layer: int, x: np.ndarray, run: np.ndarray) -> np.ndarray:
-        """The steps between ``read`` and the scores, (rows, T, hs), by the scale of ``run``."""
+    def finish(self, into: str, layer: int, x: np.ndarray, run: np.ndarray) -> np.ndarray:
+        """QK-norm and RoPE of what ``read`` gave, (rows, T, hs), at the scale of ``run``."""
         if into == "v":
             return x
-        return self.turned(self.own(into, layer, x, run), range(x.shape[1]))
+        return self.rotate(self.qk_norm(into, layer, x, run), range(x.shape[1]))
 
     def normed(self, x: np.ndarray, layer: int | None) -> np.ndarray:
-        return self.held(x, x, layer) + self.bias(layer)
+        return self.norm(x, x, layer) + self.bias(layer)
 
     def qkv(self, into: str, layer: int, stream: np.ndarray) -> np.ndarray:
         """Queries, keys or values (rows, T, hs) of a whole stream (T, C)."""
         made = self.read(into, layer, self.normed(stream, layer), biased=True)
-        return self.finished(into, layer, made, made)
+        return self.finish(into, layer, made, made)
 
     def row(self, stage: str, head: int) -> int:
-        """The row of a stage of heads that a head reads."""
+        """The row of a stage that a head reads: its group's for K and V."""
         return self.groups[head] if stage in ("k", "v") else head
 
 
@@ -153,17 +153,17 @@ class GPT2(Oracle):
     def scale(self, stream: np.ndarray) -> np.ndarray:
         return np.sqrt(stream.var(axis=-1, keepdims=True) + self.eps)
 
-    def held(self, x: np.ndarray, stream: np.ndarray, layer: int | None) -> np.ndarray:
-        gain = self.of.w[f"{self.norm(layer)}.weight"]
+    def norm(self, x: np.ndarray, stream: np.ndarray, layer: int | None) -> np.ndarray:
+        gain = self.of.w[f"{self.norm_name(layer)}.weight"]
         return (x - x.mean(axis=-1, keepdims=True)) / self.scale(stream) * gain
 
     def bias(self, layer: int | None) -> np.ndarray:
-        return self.of.w[f"{self.norm(layer)}.bias"]
+        return self.of.w[f"{self.norm_name(layer)}.bias"]
 
-    def norm(self, layer: int | None) -> str:
+    def norm_name(self, layer: int | None) -> str:
         return "ln_f" if layer is None else f"h.{layer}.ln_1"
 
-    def merging(self, layer: int) -> tuple[np.ndarray, np.ndarray | None]:
+    def out_proj(self, layer: int) -> tuple[np.ndarray, np.ndarray | None]:
         W_O = self.of.w[f"h.{layer}.attn.c_proj.weight"]
         return W_O.reshape(len(self.groups), -1, len(W_O)), self.of.w[f"h.{layer}.attn.c_proj.bias"]
 
@@ -173,10 +173,10 @@ class GPT2(Oracle):
         part = np.split(made, 3, axis=1)["qkv".index(into)]
         return numpy_gpt2.by_head(part, len(self.groups))
 
-    def own_gain(self, into: str, layer: int) -> None:
+    def qk_gain(self, into: str, layer: int) -> None:
         return None
 
-    def turned(self, x: np.ndarray, positions: Sequence[int]) -> np.ndarray:
+    def rotate(self, x: np.ndarray, positions: Sequence[int]) -> np.ndarray:
         return x
 
 
@@ -200,14 +200,14 @@ class Llama(Oracle):
     def scale(self, stream: np.ndarray) -> np.ndarray:
         return np.sqrt((stream**2).mean(axis=-1, keepdims=True) + self.eps)
 
-    def held(self, x: np.ndarray, stream: np.ndarray, layer: int | None) -> np.ndarray:
+    def norm(self, x: np.ndarray, stream: np.ndarray, layer: int | None) -> np.ndarray:
         name = "model.norm" if layer is None else f"model.layers.{layer}.input_layernorm"
         return x / self.scale(stream) * self.of.w[f"{name}.weight"]
 
     def bias(self, layer: int | None) -> np.ndarray:
         return np.zeros(self.embedding.shape[1])
 
-    def merging(self, layer: int) -> tuple[np.ndarray, np.ndarray | None]:
+    def out_proj(self, layer: int) -> tuple[np.ndarray, np.ndarray | None]:
         name = f"model.layers.{layer}.self_attn.o_proj"
         W_O = self.of.w[f"{name}.weight"].T
         return W_O.reshape(len(self.groups), -1, W_O.shape[1]), self.of.w.get(f"{name}.bias")
@@ -217,9 +217,9 @@ class Llama(Oracle):
         made = self.of.linear(x, name) if biased else x @ self.of.w[f"{name}.weight"].T
         return made.reshape(len(x), -1, self.of.sizes[2]).transpose(1, 0, 2)
 
-    def own_gain(self, into: str, layer: int) -> np.ndarray | None:
+    def qk_gain(self, into: str, layer: int) -> np.ndarray | None:
         return self.of.w.get(f"model.layers.{layer}.self_attn.{into}_norm.weight")
 
-    def turned(self, x: np.ndarray, positions: Sequence[int]) -> np.ndarray:
+    def rotate(self, x: np.ndarray, positions: Sequence[int]) -> np.ndarray:
         by = numpy_llama.angles(self.of.config, max(positions) + 1)
-        return numpy_llama.turned(x, by[list(positions)])
+        return numpy_llama.rotate(x, by[list(positions)])

@@ -1,4 +1,4 @@
-"""Run a test's acts in a process of its own: it is killed, is stopped, finds a disk full."""
+"""Run part of a test in its own process, which may be killed, stopped or find the disk full."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from multiprocessing import get_context
 from pathlib import Path
 
 
-def forked(act: Callable[..., object], *arguments: object, log: Path | None = None) -> int | None:
-    """The exit code of a copy of this process that does only this: -9 where it was killed.
+def run_fork(act: Callable[..., object], *arguments: object, log: Path | None = None) -> int | None:
+    """Call ``act`` in a fork of this process; the exit code, -9 if it was killed.
 
-    What it prints is found in ``log``. A fresh process would take seconds to load PyTorch.
+    Its output goes to ``log``. A fresh process would take seconds to load PyTorch.
     """
 
     def run() -> None:
@@ -29,7 +29,7 @@ def forked(act: Callable[..., object], *arguments: object, log: Path | None = No
     return process.exitcode
 
 
-def is_there(group: int) -> bool:
+def is_running(group: int) -> bool:
     """True while a process of a group still runs."""
     try:
         os.killpg(group, 0)
@@ -38,19 +38,19 @@ def is_there(group: int) -> bool:
     return True
 
 
-def ends(group: int, seconds: float = 30) -> bool:
-    """Wait until no process of a group runs; whether that is so within so many seconds."""
+def has_ended(group: int, seconds: float = 30) -> bool:
+    """Wait until no process of a group runs; False if one still does after so many seconds."""
     until = time.monotonic() + seconds
-    while is_there(group) and time.monotonic() < until:
+    while is_running(group) and time.monotonic() < until:
         time.sleep(0.05)
-    return not is_there(group)
+    return not is_running(group)
 
 
 @contextmanager
 def full_disk(free: int = 3000) -> Iterator[None]:
-    """No file can grow beyond so many bytes: to a program the same as a disk without room.
+    """No file can grow beyond so many bytes: to a program this looks like a full disk.
 
-    Python would keep what it compiles meanwhile, cut off, for all later processes: it keeps none.
+    Python writes no bytecode meanwhile: truncated files would break all later processes.
     """
     before, compiled = resource.getrlimit(resource.RLIMIT_FSIZE), sys.dont_write_bytecode
     sys.dont_write_bytecode = True

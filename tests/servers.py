@@ -9,16 +9,16 @@ from urllib.request import urlopen
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports of this machine that nobody uses now."""
-    with ExitStack() as held:  # all at a time, so that no two are the same
+    """Ports of this machine that are free now."""
+    with ExitStack() as held:  # all at once, so that no two are the same
         probes = [held.enter_context(socket.socket()) for _ in range(count)]
         for probe in probes:
             probe.bind(("127.0.0.1", 0))
         return [int(probe.getsockname()[1]) for probe in probes]
 
 
-def answers(address: str, path: str = "_stcore/health", seconds: float = 240) -> bool:
-    """Wait for a server, the app's by default; whether it answers within so many seconds."""
+def comes_up(address: str, path: str = "_stcore/health", seconds: float = 240) -> bool:
+    """Wait until a server, the app's by default, answers; False after so many seconds without."""
     until = time.monotonic() + seconds
     while time.monotonic() < until:
         try:

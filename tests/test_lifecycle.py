@@ -27,8 +27,8 @@ from gpt2viz.survey.engines import local
 from gpt2viz.training.train import STATE, Trainer
 from tests.checkpoints import write_checkpoint
 from tests.hub_server import Hub, point_the_client_at, serving
-from tests.processes import ends, forked, full_disk
-from tests.servers import answers, free_ports
+from tests.processes import full_disk, has_ended, run_fork
+from tests.servers import comes_up, free_ports
 from tests.training.runs import RECIPE, held_out, stream, trained
 
 pytestmark = pytest.mark.slow
@@ -106,7 +106,7 @@ def killed_download() -> None:
 
 def test_a_killed_download_goes_on(server: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(constants, "DOWNLOAD_CHUNK_SIZE", 10_000)
-    assert forked(killed_download) == -signal.SIGKILL
+    assert run_fork(killed_download) == -signal.SIGKILL
     assert not hub.cached_models()
     server.requests.clear()
     gpt2viz.load_model(hub.fetch(hub.look_up("someone/tiny")))
@@ -146,10 +146,10 @@ def test_control_c_leaves_no_process(tmp_path: Path) -> None:
         stderr=subprocess.DEVNULL,
         start_new_session=True,
     )
-    assert answers(f"http://127.0.0.1:{port}")
+    assert comes_up(f"http://127.0.0.1:{port}")
     os.killpg(process.pid, signal.SIGINT)
     assert process.wait(60) == 0
-    assert ends(process.pid)
+    assert has_ended(process.pid)
 
 
 def digest() -> str:

@@ -27,7 +27,7 @@ from gpt2viz.model.transformer import Transformer
 from gpt2viz.run import forward
 from tests.checkpoints import write_checkpoint
 from tests.numpy_gpt2 import softmax
-from tests.oracles import FAMILIES, oracle, written
+from tests.oracles import FAMILIES, oracle, write_model
 
 
 def test_a_head_is_born_at_half_of_its_last_score(subtests: pytest.Subtests) -> None:
@@ -47,7 +47,7 @@ def test_a_head_is_born_at_half_of_its_last_score(subtests: pytest.Subtests) -> 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_the_habits_are_measured_on_random_tokens_said_twice(tmp_path: Path, family: str) -> None:
     """By loops over NumPy's weights: of each query, what its targets get together."""
-    model = gpt2viz.load_model(written(tmp_path / "model", family, seed=4))
+    model = gpt2viz.load_model(write_model(tmp_path / "model", family, seed=4))
     result = measure_probe(model)
     assert result is not None
     rows = probe_rows(420, model.config.n_positions).tolist()

@@ -17,7 +17,7 @@ from gpt2viz.analysis.circuits import HeadCircuit, every_circuit, head_circuit
 from tests.analysis.copying_model import copying_model
 from tests.checkpoints import ODD, write_checkpoint
 from tests.numpy_gpt2 import softmax
-from tests.oracles import FAMILIES, Oracle, oracle, written
+from tests.oracles import FAMILIES, Oracle, oracle, write_model
 
 SHAPES: dict[str, dict[str, Any]] = {
     "plain": {},
@@ -32,7 +32,7 @@ def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     folder = tmp_path_factory.mktemp("circuits")
     if request.param in SHAPES:
         return write_checkpoint(folder, **SHAPES[request.param])
-    return written(folder, request.param)
+    return write_model(folder, request.param)
 
 
 @dataclass
@@ -54,15 +54,15 @@ def centred(x: np.ndarray, axis: int) -> np.ndarray:
 
 def linear(of: Oracle, x: np.ndarray, layer: int | None) -> np.ndarray:
     """A norm without its division and bias."""
-    return of.held(x, x, layer) * of.scale(x)
+    return of.norm(x, x, layer) * of.scale(x)
 
 
 def whole(of: Oracle, layer: int, head: int, back: Sequence[int] = (0,)) -> Whole:
     """The full circuits: (n_vocab, n_vocab) each."""
-    E, U, W_O = of.embedding, of.unembedding, of.merging(layer)[0][head]
+    E, U, W_O = of.embedding, of.unembedding, of.out_proj(layer)[0][head]
 
     def read(into: str, x: np.ndarray) -> np.ndarray:
-        gain = of.own_gain(into, layer)
+        gain = of.qk_gain(into, layer)
         return of.read(into, layer, x)[of.row(into, head)] * (1 if gain is None else gain)
 
     raw = linear(of, E, layer)
@@ -70,7 +70,7 @@ def whole(of: Oracle, layer: int, head: int, back: Sequence[int] = (0,)) -> Whol
         ov=centred(linear(of, read("v", raw) @ W_O, None) @ U.T, 1),
         qk=centred(read("q", raw) @ read("k", raw).T, 1),
         writes=centred(
-            linear(of, read("v", of.held(E, E, layer)) @ W_O, None) @ of.unembedding.T, 1
+            linear(of, read("v", of.norm(E, E, layer)) @ W_O, None) @ of.unembedding.T, 1
         ),
         top_keys=[centred(scores, 1) for scores in scores_of(of, layer, head, E, back)],
     )
@@ -80,12 +80,12 @@ def scores_of(
     of: Oracle, layer: int, head: int, x: np.ndarray, back: Sequence[int] = (0,)
 ) -> list[np.ndarray]:
     """Scores of streams (n, C), each by itself, with all of them so far back: (n, n) each."""
-    made = (of.read(into, layer, of.normed(x, layer), biased=True) for into in "qk")
+    raw = (of.read(into, layer, of.normed(x, layer), biased=True) for into in "qk")
     q, k = (
-        of.own(into, layer, y, y)[of.row(into, head)] for into, y in zip("qk", made, strict=True)
+        of.qk_norm(into, layer, y, y)[of.row(into, head)] for into, y in zip("qk", raw, strict=True)
     )
     n = len(x)
-    return [of.turned(q, [d] * n) @ k.T / of.divisor(layer) for d in back]
+    return [of.rotate(q, [d] * n) @ k.T / of.divisor(layer) for d in back]
 
 
 def largest(matrix: np.ndarray, n: int) -> np.ndarray:

@@ -39,10 +39,10 @@ def matrices(of: Oracle, layer: int, head: int) -> dict[str, np.ndarray]:
     """W_OV and W_QK (C, C) with everything folded and centred, from the files."""
     unit, made = np.eye(of.embedding.shape[1]), {}
     for into in "qkv":
-        gain = of.own_gain(into, layer)
+        gain = of.qk_gain(into, layer)
         W = of.read(into, layer, linear(of, unit, layer))[of.row(into, head)]
         made[into] = W if gain is None else W * gain
-    OV = made["v"] @ of.merging(layer)[0][head] @ centring(of)
+    OV = made["v"] @ of.out_proj(layer)[0][head] @ centring(of)
     QK = made["q"] @ made["k"].T
     return {"writes": OV, "q": QK, "k": QK.T, "v": OV}
 

@@ -38,7 +38,7 @@ from gpt2viz.run.edits import REFERENCE_TEXT
 from tests.analysis.head_scores import expected_scores
 from tests.checkpoints import with_stages
 from tests.numpy_gpt2 import Tolerance, softmax
-from tests.oracles import FAMILIES, Oracle, oracle, written
+from tests.oracles import FAMILIES, Oracle, oracle, write_model
 
 IDS = [5, 300, 17, 17, 219, 88, 5, 300, 41]
 #: The text to patch into, and a right and a wrong answer.
@@ -136,7 +136,7 @@ class Edited(NamedTuple):
         return self.of.run(
             ids,
             self.causal,
-            heads_become=self.become,
+            edit_heads=self.become,
             silent=self.silent,
             pairs=self.pairs,
             becomes=becomes,
@@ -147,12 +147,12 @@ class Edited(NamedTuple):
 
     def written(self, layer: int, heads: np.ndarray) -> np.ndarray:
         """Each head's own contribution to the stream, from a layer's (nh, T, hs): (nh, T, C)."""
-        W_O, _ = self.of.merging(layer)
+        W_O, _ = self.of.out_proj(layer)
         return np.einsum("htd,hdc->htc", heads, W_O) * self.loud(layer, "attn")
 
     def biases(self) -> list[np.ndarray]:
         """The biases that the merging of each layer's heads adds, if it has any: (C,) each."""
-        every = [(n, self.of.merging(n)[1]) for n in range(N_LAYER)]
+        every = [(n, self.of.out_proj(n)[1]) for n in range(N_LAYER)]
         return [b_O * self.loud(n, "attn") for n, b_O in every if b_O is not None]
 
 
@@ -216,7 +216,7 @@ class Case:
 
 @pytest.fixture(scope="module", params=FAMILIES)
 def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return written(tmp_path_factory.mktemp("edited"), request.param)
+    return write_model(tmp_path_factory.mktemp("edited"), request.param)
 
 
 @pytest.fixture(scope="module")
@@ -312,7 +312,7 @@ def contributions(case: Case) -> None:
         end, row = theirs["residual_out"][-1][position], range(len(IDS))[position]
 
         def share(x: np.ndarray, end: np.ndarray = end) -> float:
-            return float(of.held(x, end, None) @ u)
+            return float(of.norm(x, end, None) @ u)
 
         logits = theirs["logits"][position]
         ends = [of.bias(None) @ u] if of.bias(None).any() else []

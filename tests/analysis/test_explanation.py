@@ -13,7 +13,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 import gpt2viz
 from gpt2viz.analysis.explanation import Part, explain_row, explain_score
 from tests.checkpoints import ODD, write_checkpoint
-from tests.oracles import FAMILIES, Oracle, oracle, written
+from tests.oracles import FAMILIES, Oracle, oracle, write_model
 
 IDS = [5, 300, 17, 17, 219, 88, 400]
 ODD_SIZES = "gpt2, odd sizes"
@@ -30,7 +30,7 @@ EDITS = {
 def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("explained")
     if request.param in FAMILIES:
-        return written(folder, request.param)
+        return write_model(folder, request.param)
     return write_checkpoint(folder, **ODD)
 
 
@@ -43,7 +43,7 @@ def parts_of(of: Oracle, trace: gpt2viz.Trace, layer: int) -> dict[str, np.ndarr
     parts = {"token": of.embedding[ids], **of.position_vectors(len(ids))}
     for n in range(layer):
         on = not any(edit.kind == "attn" and edit.layer == n for edit in trace.edits)
-        W_O, b_O = of.merging(n)
+        W_O, b_O = of.out_proj(n)
         for h, z in enumerate(trace.stage("head_output", n)[0]):
             parts[f"head {n}.{h}"] = on * (z.astype(np.float64) @ W_O[h])
         assert h == len(of.groups) - 1
@@ -69,9 +69,9 @@ def read_by(
     """
     if run is None:
         run = of.read(into, layer, of.normed(stream, layer), biased=True)
-    normed = np.tile(of.bias(layer), (len(run[0]), 1)) if x is None else of.held(x, stream, layer)
+    normed = np.tile(of.bias(layer), (len(run[0]), 1)) if x is None else of.norm(x, stream, layer)
     made = of.read(into, layer, normed, biased=x is None)
-    return of.finished(into, layer, made, run)[of.row(into, head)]
+    return of.finish(into, layer, made, run)[of.row(into, head)]
 
 
 @pytest.mark.parametrize("edits", EDITS)
@@ -156,7 +156,7 @@ def test_one_token_of_a_head_is_its_weight_times_its_value(folder: Path) -> None
     x = np.sum(list(parts_of(of, trace, 1).values()), axis=0)
     token = int(np.argmax(trace.stage("weights", 0, 2)[4, :5]))
     wrote = trace.stage("weights", 0, 2)[4, token] * trace.stage("v", 0, 2)[token]
-    wrote = wrote.astype(np.float64) @ of.merging(0)[0][2]
+    wrote = wrote.astype(np.float64) @ of.out_proj(0)[0][2]
     k = read_by(of, 1, 0, "k", np.tile(wrote, (7, 1)), x)[4]
     q = read_by(of, 1, 0, "q", of.embedding[IDS], x)[6]
     assert parts.opened("key", "head 0.2")[token, 0] == pytest.approx(q @ k, rel=1e-4)

@@ -16,7 +16,7 @@ from gpt2viz.analysis import patching
 from gpt2viz.analysis.fewest_heads import FewestHeads
 from tests.analysis.copying_model import copying_model
 from tests.checkpoints import write_checkpoint
-from tests.oracles import FAMILIES, written
+from tests.oracles import FAMILIES, write_model
 
 CLEAN, CORRUPTED, ANSWER = [5, 300, 17, 219, 7], [5, 300, 23, 219, 7], (12, 40)
 
@@ -63,7 +63,7 @@ def test_the_curve_is_what_mean_edits_give(
 ) -> None:
     """Each head goes that leaves most as it is, by runs with ``mean`` edits, or a third of them."""
     layers = {"gpt2": "n_layer"}.get(family, "num_hidden_layers")
-    model = gpt2viz.load_model(written(tmp_path, family, **{layers: 2}))
+    model = gpt2viz.load_model(write_model(tmp_path, family, **{layers: 2}))
     texts = [CLEAN, CORRUPTED] if over == "the pair" else [[8, 9, 10, 11, 12], [9, 3, 200, 1, 2, 4]]
     means = gpt2viz.mean_reference(model, texts)
 

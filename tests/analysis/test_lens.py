@@ -13,7 +13,7 @@ import gpt2viz
 from gpt2viz.analysis.explanation import Part
 from gpt2viz.analysis.lens import contributions, logit_lens
 from tests.analysis.test_explanation import EDITS, parts_of, read_by
-from tests.oracles import FAMILIES, oracle, written
+from tests.oracles import FAMILIES, oracle, write_model
 
 IDS = [5, 300, 17, 17, 219, 88, 400]
 N_LAYER, N_HEAD, C = 3, 4, 24
@@ -29,7 +29,7 @@ FACTORS |= {("silent", 0, head): 0 for head in range(N_HEAD)}
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize(("length", "edits"), ROUTED)
 def test_a_route_by_token(tmp_path: Path, family: str, length: int, edits: str) -> None:
-    folder = written(tmp_path, family, n_positions=1024, max_position_embeddings=1024)
+    folder = write_model(tmp_path, family, n_positions=1024, max_position_embeddings=1024)
     model, of = gpt2viz.load_model(folder), oracle(folder)
     ids = np.random.default_rng(length).integers(0, 400, length).tolist()
     causal, explicit = edits not in ("mean", "hidden"), length < 1024
@@ -42,11 +42,11 @@ def test_a_route_by_token(tmp_path: Path, family: str, length: int, edits: str) 
     for layer, head in np.ndindex(N_LAYER, N_HEAD):
         weights = run.weights_of_queries(layer, slice(query, query + 1))[head, 0].astype(float)
         v = run.stage("v", layer, head) * float(FACTORS.get((edits, layer, head), 1))
-        cells[layer, head] = weights[:, None] * v @ of.merging(layer)[0][head]
+        cells[layer, head] = weights[:, None] * v @ of.out_proj(layer)[0][head]
         if EDITS[edits] != f"mean:{layer}.{head}":
             del rest[f"head {layer}.{head}"]
-    assert_allclose(result.heads, of.held(cells, end, None) @ u, rtol=1e-9, atol=1e-9)
-    expected = {part: of.held(x[query], end, None) @ u for part, x in rest.items()}
+    assert_allclose(result.heads, of.norm(cells, end, None) @ u, rtol=1e-9, atol=1e-9)
+    expected = {part: of.norm(x[query], end, None) @ u for part, x in rest.items()}
     expected["constant"] = of.bias(None) @ u if family == "gpt2" else 0
     parts = {Part("constant"): 0.0, **result.rest}
     assert abs(parts.pop(Part("rounding"))) < 1e-5
@@ -59,7 +59,7 @@ def test_a_route_by_token(tmp_path: Path, family: str, length: int, edits: str) 
     opened, stream = result.opened(2, 1, query), run.stage("residual_out", 1)[0].astype(float)
     wrote: dict[str, Any] = {**parts_of(of, run, 2), "constant": None}
     share = run.weights_of_queries(2, slice(query, query + 1))[1, 0, query]
-    along = share * of.held(of.merging(2)[0][1], end, None) @ u  # (hs,)
+    along = share * of.norm(of.out_proj(2)[0][1], end, None) @ u  # (hs,)
     expected = {part: read_by(of, 2, 1, "v", x, stream)[query] @ along for part, x in wrote.items()}
     expected["rounding"] = result.heads[2, 1, query] - sum(expected.values())
     assert opened == pytest.approx(expected, abs=1e-9 if length < 1024 else 1e-6)

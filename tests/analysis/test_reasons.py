@@ -21,7 +21,7 @@ from gpt2viz.run.edits import parse_edits
 from tests.analysis.copying_model import copying_model
 from tests.analysis.test_explanation import parts_of, read_by
 from tests.bundled import CATS, N_HEAD, N_LAYER, back, bundled_model, copier, itself, rests
-from tests.oracles import FAMILIES, Oracle, oracle, written
+from tests.oracles import FAMILIES, Oracle, oracle, write_model
 
 IDS = [5, 300, 17, 17, 219, 88, 400]
 
@@ -134,7 +134,7 @@ def path_by_hand(
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_the_strongest_path_is_that_of_loops_over_all_parts(tmp_path: Path, family: str) -> None:
-    model = gpt2viz.load_model(written(tmp_path, family))
+    model = gpt2viz.load_model(write_model(tmp_path, family))
     lengths, of = set(), oracle(tmp_path)
     for edits, query, key in (
         ("", 6, 2),
@@ -326,7 +326,7 @@ def test_a_token_is_looked_for_only_where_no_other_would_do() -> None:
 @pytest.mark.parametrize("family", FAMILIES)
 def test_what_a_head_would_have_copied_of_each_token(tmp_path: Path, family: str) -> None:
     """The change of a token's embedding, step by step through both heads, scales held."""
-    model = gpt2viz.load_model(written(tmp_path, family))
+    model = gpt2viz.load_model(write_model(tmp_path, family))
     trace, of = gpt2viz.trace(model, IDS, edits=parse_edits("scale:0.1:-2")), oracle(tmp_path)
     layer, head, query, key, writer = 1, 2, 5, 4, 1
     row = explain_row(model, trace, layer, head, query)
@@ -338,8 +338,8 @@ def test_what_a_head_would_have_copied_of_each_token(tmp_path: Path, family: str
     q = trace.stage("q", layer, head)[query].astype(float)
     for a, b in ((17, 300), (5, 41)):
         change = np.tile(of.embedding[a] - of.embedding[b], (len(IDS), 1))
-        values = of.read("v", 0, of.held(change, first, 0))[of.row("v", writer)]
-        wrote = -2 * weights @ values @ of.merging(0)[0][writer]
+        values = of.read("v", 0, of.norm(change, first, 0))[of.row("v", writer)]
+        wrote = -2 * weights @ values @ of.out_proj(0)[0][writer]
         k = read_by(of, layer, head, "k", np.tile(wrote, (len(IDS), 1)), second)[key]
         assert result[a] - result[b] == pytest.approx(q @ k, rel=1e-3, abs=1e-4)
 
@@ -367,15 +367,15 @@ def test_the_words_take_tokens_as_they_are_to_be_written(
 @pytest.mark.parametrize("family", FAMILIES)
 def test_what_goes_by_distance(tmp_path: Path, family: str) -> None:
     """The score of the keys' mean, before they are turned, in the place of each, by loops."""
-    model = gpt2viz.load_model(written(tmp_path, family))
+    model = gpt2viz.load_model(write_model(tmp_path, family))
     trace, of = gpt2viz.trace(model, IDS), oracle(tmp_path)
     for head in range(4):
         row = explain_row(model, trace, 1, head, 6)
         stream = trace.stage("residual_out", 0)[0].astype(float)
         q, k = (of.read(into, 1, of.normed(stream, 1), biased=True) for into in "qk")
-        q, k = (of.own(into, 1, x, x)[of.row(into, head)] for into, x in (("q", q), ("k", k)))
+        q, k = (of.qk_norm(into, 1, x, x)[of.row(into, head)] for into, x in (("q", q), ("k", k)))
         keys = row.keys.tolist()
-        scores = [of.turned(q[6:], [6])[0] @ of.turned(k[keys].mean(0)[None], [s])[0] for s in keys]
+        scores = [of.rotate(q[6:], [6])[0] @ of.rotate(k[keys].mean(0)[None], [s])[0] for s in keys]
         if family == "gpt2":
             assert row.by_distance is None
         else:
@@ -384,7 +384,7 @@ def test_what_goes_by_distance(tmp_path: Path, family: str) -> None:
 
 def test_keys_that_are_alike_are_told_apart_by_distance(tmp_path: Path) -> None:
     """Queries and keys are biases alone."""
-    model = gpt2viz.load_model(written(tmp_path, "qwen2, a group for each head, untied"))
+    model = gpt2viz.load_model(write_model(tmp_path, "qwen2, a group for each head, untied"))
     attention: Any = model.network.blocks[1].attention
     with torch.no_grad():
         attention.q_proj.weight.zero_(), attention.k_proj.weight.zero_()

@@ -22,7 +22,7 @@ from gpt2viz.analysis.text_pairs import (
 from gpt2viz.model.checkpoint import BUNDLED
 from tests.checkpoints import transformers_model
 from tests.numpy_gpt2 import softmax
-from tests.oracles import FAMILIES, oracle, written
+from tests.oracles import FAMILIES, oracle, write_model
 
 GARDEN = "When Mary and John went to the garden, John gave the flower to Mary"
 
@@ -157,7 +157,7 @@ def test_the_token_whose_change_moves_the_prediction_most(
     tmp_path: Path, family: str, first: bool
 ) -> None:
     """Of the likeliest tokens that are read so again, each tried in its place."""
-    folder = written(tmp_path, family)
+    folder = write_model(tmp_path, family)
     model, of = gpt2viz.load_model(folder), oracle(folder)
     tokenizer = model.tokenizer
     ids = tokenizer.encode("a b cat d e", bos=first)

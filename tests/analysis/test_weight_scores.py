@@ -12,7 +12,7 @@ from gpt2viz.analysis.circuits import every_circuit
 from gpt2viz.analysis.weight_scores import WEIGHT_SCORES, weight_scores
 from gpt2viz.model import hub
 from tests.checkpoints import write_checkpoint
-from tests.oracles import FAMILIES, written
+from tests.oracles import FAMILIES, write_model
 
 
 @pytest.mark.slow
@@ -20,7 +20,7 @@ from tests.oracles import FAMILIES, written
 def test_every_score_is_that_of_the_heads_circuit(tmp_path: Path, family: str) -> None:
     """``test_circuits`` holds these against whole circuits and loops over places."""
     shares: list[float] = []
-    model = gpt2viz.load_model(written(tmp_path, family))
+    model = gpt2viz.load_model(write_model(tmp_path, family))
     result = weight_scores(model, shares.append)
     assert list(result) == list(WEIGHT_SCORES)
     assert {scores.shape for scores in result.values()} == {(3, 4)}

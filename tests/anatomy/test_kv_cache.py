@@ -20,7 +20,7 @@ from gpt2viz.anatomy.cost import products, products_of
 from gpt2viz.anatomy.kv_cache import POLICIES, cache_bytes, evictions, held_tokens, last_token_alone
 from tests.checkpoints import transformers_model, write_checkpoint
 from tests.numpy_gpt2 import Tolerance, read, reference, softmax
-from tests.oracles import written
+from tests.oracles import write_model
 
 TOLERANCE: Tolerance = {"rtol": 1e-5, "atol": 1e-5}
 IDS = np.random.default_rng(5).integers(0, 420, 12).tolist()
@@ -136,7 +136,7 @@ def test_where_nothing_can_be_kept(pair: Any) -> None:
 
 @pytest.mark.parametrize("family", ["llama, two groups", "qwen2, a group for each head, untied"])
 def test_a_cache_is_kept_by_group(tmp_path: Path, family: str) -> None:
-    model = gpt2viz.load_model(written(tmp_path, family))
+    model = gpt2viz.load_model(write_model(tmp_path, family))
     with torch.no_grad():
         cache = transformers_model(tmp_path)(torch.tensor([IDS]), use_cache=True).cache
     held = sum(part.nbytes for of in cache.layers for part in (of.keys, of.values))

@@ -28,7 +28,7 @@ from tests.checkpoints import (
     write_tokenizer,
 )
 from tests.model.test_tokenizer import anything, both, like_text
-from tests.oracles import FAMILIES, written
+from tests.oracles import FAMILIES, write_model
 
 __all__ = ["both"]
 
@@ -64,7 +64,7 @@ MODULES: dict[str, dict[str, list[str]]] = {
 def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("parts")
     if request.param in FAMILIES:
-        return written(folder, request.param)
+        return write_model(folder, request.param)
     return write_checkpoint(folder, n_inner=10, n_head=2, tie_word_embeddings=False)
 
 

@@ -35,7 +35,7 @@ from tests.app.pages import (
 )
 from tests.checkpoints import load_ahead, write_checkpoint
 from tests.numpy_gpt2 import reference, softmax
-from tests.oracles import Oracle, oracle, written
+from tests.oracles import Oracle, oracle, write_model
 
 CURVES = json.loads((BUNDLED / "training.json").read_text(encoding="utf-8"))["curves"]
 
@@ -95,8 +95,8 @@ def grown(
     monkeypatch.setattr(checkpoint_runs, "PATIENCE", 60)
     folder, family = tmp_path / "grown", getattr(request, "param", "gpt2")
     for step in STEPS:
-        written(folder / "steps" / f"step-{step}", family, step)
-    written(folder, family, 300)
+        write_model(folder / "steps" / f"step-{step}", family, step)
+    write_model(folder, family, 300)
     listed(folder)
     return folder
 

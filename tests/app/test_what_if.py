@@ -49,7 +49,7 @@ def runs() -> Any:
     results = []
     for run in (
         reference(of, ids, causal=True),
-        reference(of, ids, causal=True, heads_become=off, pairs=[(5, 2)]),
+        reference(of, ids, causal=True, edit_heads=off, pairs=[(5, 2)]),
     ):
         steps = zip(run["residual_mid"], run["residual_out"], strict=True)
         stream = np.stack([run["embedding"], *chain(*steps)])

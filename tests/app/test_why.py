@@ -79,7 +79,7 @@ def test_it_says_the_reason_and_what_is_left_without_a_head() -> None:
             on = (layer != edit.layer) | (np.arange(N_HEAD) != edit.head)
             return heads * on[:, None, None]
 
-        run = reference(BUNDLED, bundled_model().tokenizer.encode(CATS), True, heads_become=off)
+        run = reference(BUNDLED, bundled_model().tokenizer.encode(CATS), True, edit_heads=off)
         assert left == f"{run['weights'][LAYER][HEAD, 8, 2]:.2f}"
 
 

@@ -31,7 +31,7 @@ from playwright.sync_api import (
 from gpt2viz.app import pages
 from gpt2viz.app.parameters import NAMED as PARAMETERS
 from tests.bundled import CRANE
-from tests.servers import answers, free_ports
+from tests.servers import comes_up, free_ports
 
 ROOT = Path(__file__).parents[2]
 FLAGS = (
@@ -88,7 +88,7 @@ def running_checkout(
             command, cwd=root, stdout=log, stderr=subprocess.STDOUT, env=os.environ | environment
         )
         try:
-            started = answers(address)
+            started = comes_up(address)
             if started:
                 yield address
         finally:

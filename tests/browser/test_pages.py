@@ -24,7 +24,7 @@ from tests.browser.conftest import (
     seen_by_axe,
     settle,
 )
-from tests.servers import answers, free_ports
+from tests.servers import comes_up, free_ports
 
 #: Every page and mode, and the first one's other picture; the first page has no name.
 LINES, CHAPTER = "?picture=lines&more=1,3", "textbook?chapter=tokens"
@@ -123,7 +123,7 @@ def proxied(server: str) -> Iterator[str]:
         process.stdin.write(written.encode())
         process.stdin.close()
         try:
-            assert answers(f"http://127.0.0.1:{port}")
+            assert comes_up(f"http://127.0.0.1:{port}")
             yield f"http://127.0.0.1:{port}"
         finally:
             process.terminate()

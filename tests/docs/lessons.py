@@ -62,7 +62,7 @@ def model(text: str, off: tuple[int, int] | None = None) -> Mapping[str, np.ndar
         return np.where(silent[:, None, None], 0, heads)
 
     ids = ids_of(text)
-    return reference(BUNDLED, ids, causal=True, heads_become=become)
+    return reference(BUNDLED, ids, causal=True, edit_heads=become)
 
 
 def guesses() -> dict[str, str]:

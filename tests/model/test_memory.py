@@ -19,7 +19,7 @@ from gpt2viz.anatomy.parameters import parts
 from gpt2viz.model import hub, memory, weights
 from gpt2viz.model.checkpoint import weight_bytes
 from tests.checkpoints import outgrow_the_memory, write_checkpoint
-from tests.processes import forked
+from tests.processes import run_fork
 
 XL = gpt2viz.GPT2Config(n_layer=48, n_head=25, n_embd=1600)
 
@@ -127,7 +127,7 @@ def test_a_file_that_is_copied_over_leaves_the_loaded_model_alone(folder: Path) 
         (folder / "model.safetensors").open("wb").close()  # as cp begins
         assert_allclose(gpt2viz.trace(model, [5, 6, 7]).logits, expected, atol=1e-6)
 
-    assert forked(look) == 0
+    assert run_fork(look) == 0
 
 
 def test_a_file_that_changes_while_it_is_read_is_refused(

@@ -34,7 +34,7 @@ from gpt2viz.run.session import Session, open_session, run_of
 from tests import layouts
 from tests.checkpoints import transformers_model, write_checkpoint
 from tests.gguf_files import TINY, write_gguf
-from tests.processes import forked
+from tests.processes import run_fork
 
 #: Bytes by the names of the files in a folder, and what reads that.
 Files = dict[str, bytes]
@@ -253,7 +253,7 @@ def main(count: int) -> None:
 def test_what_is_spoiled_is_read_or_refused(tmp_path: Path) -> None:
     """In a process of its own, so that one that takes it down, or all memory, is a failure too."""
     text = tmp_path / "said.txt"
-    assert forked(main, 600, log=text) == 0, text.read_text(encoding="utf-8")
+    assert run_fork(main, 600, log=text) == 0, text.read_text(encoding="utf-8")
     *faults, refused = text.read_text(encoding="utf-8").splitlines()
     assert not faults
     assert 300 < int(refused) < 590  # a spoiled file can still be a whole model

@@ -22,7 +22,7 @@ from gpt2viz.model.packed import write_packed
 from tests import layouts
 from tests.checkpoints import edit_json, weights_of, write_checkpoint
 from tests.numpy_gpt2 import softmax
-from tests.oracles import FAMILIES, oracle, written
+from tests.oracles import FAMILIES, oracle, write_model
 
 #: Sizes and seeds that a test can tell apart.
 SEEDS = {2: 1, 10: 2, 300: 3}
@@ -31,7 +31,7 @@ SEEDS = {2: 1, 10: 2, 300: 3}
 def write_steps(folder: Path, called: str = "step", family: str = "gpt2") -> None:
     """Folders of a training's checkpoints, written in another order than theirs."""
     for step in sorted(SEEDS, key=str):
-        written(folder / f"{called}-{step}", family, SEEDS[step])
+        write_model(folder / f"{called}-{step}", family, SEEDS[step])
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +60,7 @@ def packed(packed_once: Path, tmp_path: Path) -> Path:
 def test_folders_are_found_in_the_order_of_their_steps(
     tmp_path: Path, called: str, family: str
 ) -> None:
-    written(tmp_path / "model", family)
+    write_model(tmp_path / "model", family)
     write_steps(tmp_path / "model" / "steps", called, family)
     (tmp_path / "model" / "steps" / f"{called}-7").mkdir()  # being written
     steps = gpt2viz.load_steps(tmp_path / "model")

@@ -18,7 +18,7 @@ import nbformat
 from playwright.sync_api import Page, Request, expect, sync_playwright
 
 from tests.browser.conftest import FLAGS, ROOT, find_chromium
-from tests.servers import answers, free_ports
+from tests.servers import comes_up, free_ports
 
 HOSTILE = "<img src=x onerror=top.hacked=1>"
 #: A line with two tokens that are markup, and what reads a click on it.
@@ -79,7 +79,7 @@ def main(folder: Path) -> None:
         sync_playwright() as playwright,
     ):
         try:
-            assert answers(f"http://127.0.0.1:{port}", "api")
+            assert comes_up(f"http://127.0.0.1:{port}", "api")
             browser = playwright.chromium.launch(executable_path=find_chromium(), args=list(FLAGS))
             page = browser.new_page(viewport={"width": 1440, "height": 1300})
             page.on("request", note)

@@ -28,7 +28,7 @@ from packaging.utils import canonicalize_name
 
 import gpt2viz
 from tests.package.licences import ROOT, closure, extras, lines, pyproject, required
-from tests.servers import answers, free_ports
+from tests.servers import comes_up, free_ports
 
 MODEL = "assets/models/stories"
 
@@ -268,7 +268,7 @@ def test_the_app_answers_installed_and_in_a_container(
             )
             stack.callback(process.wait, 60)
             stack.callback(process.terminate)
-        answered = [answers(f"http://127.0.0.1:{port}", seconds=300) for port in ports]
+        answered = [comes_up(f"http://127.0.0.1:{port}", seconds=300) for port in ports]
     written = [log.read_text() for log in logs]
     assert all(answered), written
     assert "Traceback" not in "".join(written)

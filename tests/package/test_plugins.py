@@ -97,7 +97,7 @@ def test_the_examples_edit_acts_and_is_offered(seen: Any, run: gpt2viz.Trace) ->
             heads[3] = np.concatenate([0 * heads[3, :1], heads[3, :-1]])
         return heads
 
-    expected = reference(gpt2viz.BUNDLED, list(run.token_ids), True, heads_become=late)
+    expected = reference(gpt2viz.BUNDLED, list(run.token_ids), True, edit_heads=late)
     assert_allclose(seen["late"][0], expected["logits"], rtol=1e-4, atol=1e-4)
     page = seen["what if"]
     assert not page["errors"] + page["warnings"]

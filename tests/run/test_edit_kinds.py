@@ -67,7 +67,7 @@ def test_a_function_of_what_a_head_puts_out(
             heads[3] = np.concatenate([np.zeros((1, HS)), 2 * heads[3, :-1]])
         return heads
 
-    expected = reference(tiny_folder, IDS, causal, heads_become=late)
+    expected = reference(tiny_folder, IDS, causal, edit_heads=late)
     edits = parse_edits("scale:1.3:2,late:1.3")
     run = gpt2viz.trace(tiny, IDS, causal, explicit=explicit, edits=edits)
     assert_allclose(run.logits[0], expected["logits"], **TOLERANCE)

@@ -18,7 +18,7 @@ from gpt2viz.run.interventions import changes
 from gpt2viz.run.tracer import reference_run
 from tests.analysis.test_edited_runs import CASES, CLOSE, IDS, oracle_of_edits
 from tests.numpy_gpt2 import PER_LAYER
-from tests.oracles import FAMILIES, written
+from tests.oracles import FAMILIES, write_model
 from tests.run.test_tracing import n_hooks
 
 _number, _size = st.integers(0, 999), st.integers(1, 999)
@@ -152,7 +152,7 @@ def test_a_query_that_may_look_ahead_can_be_blind_to_itself(tiny: gpt2viz.Model)
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_query_is_left_a_key_within_each_layers_window(family: str, tmp_path: Path) -> None:
-    model = gpt2viz.load_model(written(tmp_path, family))
+    model = gpt2viz.load_model(write_model(tmp_path, family))
     least = min(model.config.window(n) or 11 for n in range(model.config.n_layer))
     edits = [Edit("forbid", query=10, key=key) for key in range(11 - least, 11)]
     with pytest.raises(gpt2viz.EditError, match="Query 10 would see no key at all"):

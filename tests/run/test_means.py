@@ -28,7 +28,7 @@ def test_a_mean_over_texts_is_as_numpy_makes_it(
     def become(layer: int, heads: np.ndarray) -> np.ndarray:
         return np.array([*heads[:2], means, heads[3]]) if layer == 1 else heads
 
-    expected = numpy_reference(tiny_folder, IDS, causal, heads_become=become)["logits"]
+    expected = numpy_reference(tiny_folder, IDS, causal, edit_heads=become)["logits"]
     reference = gpt2viz.mean_reference(tiny, TEXTS)
     edits = gpt2viz.parse_edits("mean:1.2")
     for explicit in (True, False):

@@ -22,7 +22,7 @@ from tests.checkpoints import transformers_model, write_checkpoint
 from tests.llama_checkpoints import FAMILIES as LLAMAS
 from tests.llama_checkpoints import write_llama
 from tests.numpy_gpt2 import Tolerance
-from tests.oracles import FAMILIES, oracle, written
+from tests.oracles import FAMILIES, oracle, write_model
 
 TOLERANCE: Tolerance = {"rtol": 1e-5, "atol": 1e-5}
 
@@ -180,7 +180,7 @@ def test_files_of_any_precision_and_in_shards(
     tmp_path: Path, family: str, dtype: torch.dtype
 ) -> None:
     """Weights are read to the last bit, and run in float32, as in transformers."""
-    theirs = transformers_model(written(tmp_path, family)).to(dtype)
+    theirs = transformers_model(write_model(tmp_path, family)).to(dtype)
     (tmp_path / "model.safetensors").unlink()
     theirs.save_pretrained(tmp_path, max_shard_size="20KB")
     files = list(tmp_path.glob("model-*.safetensors"))

@@ -18,7 +18,7 @@ from gpt2viz.run.edit_kinds import OF_HEADS, STREAMS
 from gpt2viz.run.edits import Edit, describe, parse_edits, remap_edits
 from tests.analysis.peer_patches import CLEAN, CORRUPTED
 from tests.checkpoints import write_checkpoint
-from tests.numpy_gpt2 import PER_LAYER, Tolerance, reference, unchanged
+from tests.numpy_gpt2 import PER_LAYER, Tolerance, reference, same_stage
 
 TOLERANCE: Tolerance = {"rtol": 1e-5, "atol": 1e-5}
 TEXTS = CLEAN, CORRUPTED
@@ -46,8 +46,8 @@ def patched(
         on = [(layer, head) not in off for head in range(len(heads))]
         return heads * np.array(on)[:, None, None]
 
-    def run(ids: list[int], becomes: Any = unchanged) -> dict[str, Any]:
-        return reference(folder, ids, causal, heads_become=silence, becomes=becomes)
+    def run(ids: list[int], becomes: Any = same_stage) -> dict[str, Any]:
+        return reference(folder, ids, causal, edit_heads=silence, becomes=becomes)
 
     def replace(name: str, made: np.ndarray) -> np.ndarray:
         if name == where:

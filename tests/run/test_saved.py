@@ -17,7 +17,7 @@ import gpt2viz
 from gpt2viz import export
 from gpt2viz.model.tokenizer import TokenList
 from tests.checkpoints import write_checkpoint
-from tests.oracles import FAMILIES, written
+from tests.oracles import FAMILIES, write_model
 
 EDITS = "off:1.2,forbid:3:1"
 
@@ -25,7 +25,7 @@ EDITS = "off:1.2,forbid:3:1"
 @pytest.fixture
 def model(request: pytest.FixtureRequest, tmp_path: Path, tiny: gpt2viz.Model) -> gpt2viz.Model:
     family = getattr(request, "param", "gpt2")
-    return tiny if family == "gpt2" else gpt2viz.load_model(written(tmp_path / "model", family))
+    return tiny if family == "gpt2" else gpt2viz.load_model(write_model(tmp_path / "model", family))
 
 
 of_every_family = pytest.mark.parametrize("model", FAMILIES, indirect=True)

@@ -22,7 +22,7 @@ from gpt2viz.run.derived import Last
 from gpt2viz.run.edits import parse_edits
 from gpt2viz.run.stages import STAGE, STAGES, axis_sizes, graph_of
 from tests.bundled import bundled_model
-from tests.oracles import FAMILIES, written
+from tests.oracles import FAMILIES, write_model
 
 
 def n_hooks(model: gpt2viz.Model) -> int:
@@ -227,7 +227,7 @@ def test_who_reads_what_a_model_lacks_reads_what_that_would_have_read(tiny: gpt2
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_the_shape_table_is_what_ran(tmp_path: Path, family: str) -> None:
-    model = gpt2viz.load_model(written(tmp_path, family))
+    model = gpt2viz.load_model(write_model(tmp_path, family))
     trace = gpt2viz.trace(model, [1, 2, 3, 4, 5])
     sizes = axis_sizes(model.config, 5)
     for record in trace.tensors:

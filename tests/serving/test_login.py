@@ -11,7 +11,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
 
-from tests.servers import answers, free_ports
+from tests.servers import comes_up, free_ports
 
 ROOT = Path(__file__).parents[2]
 TYPED = "Zebras"  # what a visitor typed
@@ -82,7 +82,7 @@ def test_the_login_of_the_docs_lets_in_whom_it_knows(caddy: str) -> None:
         assert process.stdin
         process.stdin.write(b"{\n\tadmin off\n}\n" + written.encode())
         process.stdin.close()
-        assert answers(f"http://127.0.0.1:{port}", "oauth2/sign_in")
+        assert comes_up(f"http://127.0.0.1:{port}", "oauth2/sign_in")
 
         link = f"/textbook?text={TYPED}&layer=1"
         leads = (302, "/oauth2/sign_in?rd=/textbook", "")

@@ -36,7 +36,7 @@ import gpt2viz
 from gpt2viz.pictures.pooling import THUMBNAIL, pool_by_maximum
 from tests.app.pages import SHADE
 from tests.checkpoints import write_checkpoint
-from tests.servers import answers, free_ports
+from tests.servers import comes_up, free_ports
 from tests.soak.visitor import Screen, Visitor
 
 ROOT = Path(__file__).parents[2]
@@ -188,7 +188,7 @@ def server(environment: dict[str, str], log: Path, workers: int) -> Iterator[tup
             command, cwd=ROOT, stdout=file, stderr=file, env=os.environ | environment
         )
         try:
-            if not answers(f"http://127.0.0.1:{port}", "readyz" if workers else "_stcore/health"):
+            if not comes_up(f"http://127.0.0.1:{port}", "readyz" if workers else "_stcore/health"):
                 raise RuntimeError(log.read_text())
             yield port, process.pid
         finally:

@@ -26,7 +26,7 @@ from gpt2viz.survey.documents import shards
 from gpt2viz.survey.engines import Task, local, work
 from gpt2viz.survey.sums import Sums
 from tests.numpy_gpt2 import softmax
-from tests.oracles import FAMILIES, Oracle, oracle, written
+from tests.oracles import FAMILIES, Oracle, oracle, write_model
 
 TEXTS = [
     "A crane ate fish. A crane lifted steel. A crane ate fish, and then it slept.",
@@ -65,7 +65,7 @@ def expected(before: Oracle, after: Oracle, ids: list[int]) -> np.ndarray:
         outputs, patterns = [], []
         for n, stream in enumerate(streams):
             written_by = [
-                np.einsum("htd,hdc->htc", r["head_output"][n], of.merging(n)[0])
+                np.einsum("htd,hdc->htc", r["head_output"][n], of.out_proj(n)[0])
                 for r, of in ((base, before), (run, after))
             ]
             apart = np.linalg.norm(written_by[1] - written_by[0], axis=-1)
@@ -85,7 +85,7 @@ def expected_loss(of: Oracle, ids: list[int]) -> float:
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_distances_are_those_of_numpy(family: str, tmp_path: Path) -> None:
-    folders = [written(tmp_path / str(seed), family, seed=seed) for seed in (0, 1)]
+    folders = [write_model(tmp_path / str(seed), family, seed=seed) for seed in (0, 1)]
     before, after = (gpt2viz.load_model(folder) for folder in folders)
     config = before.config
     row = Pair.of(before, after).distances(torch.tensor([IDS, IDS[::-1]]))
@@ -327,7 +327,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, Path]
     corpus.mkdir()
     for n, text in enumerate(TEXTS):
         (corpus / f"{n}.txt").write_text(text, encoding="utf-8")
-    return written(root / "a", "gpt2", seed=0), written(root / "b", "gpt2", seed=1), corpus
+    return write_model(root / "a", "gpt2", seed=0), write_model(root / "b", "gpt2", seed=1), corpus
 
 
 def test_the_command_goes_on_where_it_stopped(

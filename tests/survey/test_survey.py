@@ -35,8 +35,8 @@ from gpt2viz.survey.sums import BEST, Sums, Where, load, merge, merge_all, passa
 from gpt2viz.survey.tables import head_rows, passage_rows
 from tests.analysis.head_scores import expected_scores
 from tests.checkpoints import edit_json, write_checkpoint
-from tests.oracles import FAMILIES, oracle, written
-from tests.processes import ends
+from tests.oracles import FAMILIES, oracle, write_model
+from tests.processes import has_ended
 
 TEXTS = [
     "A crane ate fish. A crane lifted steel. A crane ate fish.",
@@ -365,7 +365,7 @@ def test_a_shard_against_numpy_for_each_passage(
     tmp_path: Path, family: str, around: dict[str, bool]
 ) -> None:
     """Alone, and with what its tokenizer puts before every text and after it."""
-    of = oracle(written(tmp_path, family))
+    of = oracle(write_model(tmp_path, family))
     (tmp_path / "tokenizer_config.json").write_text(json.dumps(around), encoding="utf-8")
     model = gpt2viz.load_model(tmp_path)
     sums, runs = score(model, Shard(0, 0, tuple(TEXTS)), N_TOKENS), []
@@ -414,7 +414,7 @@ def test_the_survey_of_a_file(tiny_folder: Path, corpus: Path, tmp_path: Path, f
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_survey_that_was_cut_off_goes_on(corpus: Path, tmp_path: Path, family: str) -> None:
-    model, done = written(tmp_path / "model", family), list[int]()
+    model, done = write_model(tmp_path / "model", family), list[int]()
 
     def breaks(tasks: Iterable[Task]) -> Iterator[tuple[int, Sums]]:
         for task in tasks:
@@ -582,4 +582,4 @@ def test_a_survey_that_is_stopped_says_so_in_one_line(
         send(run.pid, number)
         run.join()
         assert (run.exitcode, text.read_text().strip()) == (130, "gpt2viz: stopped")
-        assert ends(run.pid)
+        assert has_ended(run.pid)
