@@ -69,7 +69,7 @@ unit: $(DEV)  ## only the quick tests, without pages and browser
 browser: $(DEV)  ## only the tests in a real browser
 	$(BIN)/pytest tests/browser
 
-mutants: $(DEV)  ## make each function's numbers wrong, and demand that a test turns red (half an hour)
+mutants: $(DEV)  ## make each function's numbers wrong, and demand that a test turns red (over an hour)
 	$(BIN)/python -m tests.mutants $(if $(SINCE),--since $(SINCE) --at-most 12)
 
 soak: $(DEV)  ## thirty visitors on one server, for ten minutes
