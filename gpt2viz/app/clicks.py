@@ -38,6 +38,11 @@ class Dragged(NamedTuple):
     rows: tuple[int, int]
     columns: tuple[int, int]
 
+    @classmethod
+    def sent(cls, message: Mapping[str, Any]) -> Self:
+        """Return the part of a browser's message."""
+        return cls(str(message["panel"]), tuple(message["rows"]), tuple(message["columns"]))
+
 
 @dataclass(frozen=True)
 class Drag:
@@ -48,28 +53,6 @@ class Drag:
 
     choose: Callable[[Dragged], None]
     shown: Shown | None
-
-
-def answers(key: str, choose: Callable[[Cell], None] | None, drag: Drag | None) -> dict[str, Any]:
-    """Return the callbacks of a component that sends clicked cells and dragged parts.
-
-    Streamlit keeps them for the session, so neither ``choose`` nor ``drag`` may reference a run,
-    only labels and sizes.
-    """
-
-    def clicked() -> None:
-        if choose and (sent := st.session_state[key].cell):
-            choose(Cell.sent(sent))
-
-    def dragged() -> None:
-        if drag and (sent := st.session_state[key].part):
-            drag.choose(Dragged(str(sent["panel"]), tuple(sent["rows"]), tuple(sent["columns"])))
-
-    return {
-        "on_cell_change": clicked,
-        "on_part_change": dragged,
-        "on_ask_change": lambda: None,  # read during the rerun, which then opens another page
-    }
 
 
 def open_head(layer: int, head: int) -> NoReturn:

@@ -194,11 +194,6 @@ def _chart(
     Plotly's own library takes a browser over a second to load. ``choose`` gets a cell whose panel
     is the first of the clicked point's ``customdata``.
     """
-
-    def picked() -> None:
-        if choose and (name := st.session_state[key].picked):
-            choose(Cell(str(name), 0, 0))
-
     data = {
         "script": "chart",
         "figure": chart(drawn, colors, **options),
@@ -206,7 +201,7 @@ def _chart(
         "alt": alt_text,
         "chooses": choose is not None,
     }
-    mount(data, key=key, on_picked_change=picked)
+    mount(data, key=key, on={"picked": choose and (lambda name: choose(Cell(str(name), 0, 0)))})
 
 
 def remember(drawn: Picture, of_run: bool = True, *, listed: bool = False) -> str:

@@ -10,12 +10,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 from zlib import crc32
 
-import streamlit as st
-
 from gpt2viz.analysis.top_attention import Link, TopAttention
 from gpt2viz.app import output
 from gpt2viz.app.clicks import open_head
-from gpt2viz.app.components import mount
+from gpt2viz.app.components import Answers, mount
 from gpt2viz.arrays import Array
 from gpt2viz.pictures.canvas import message, quantize, quantized_colors
 from gpt2viz.pictures.every_head import Arrow, Thumbnails
@@ -53,28 +51,22 @@ def draw_map(
     there. The heads that are ``off``, "layer.head", are grey. With ``switch``, each square has a
     button that calls it with the layer and the head.
     """
-
-    def switched() -> None:
-        if switch and (sent := st.session_state[key].power):
-            switch(*map(int, str(sent).split(".")))
-
-    def chosen() -> None:
-        if sent := st.session_state[key].head:
-            choose(*(sent.get(name) for name in ("layer", "head", "query")))
-
     header = _header(picture, links)
     n_head = picture.tiles.shape[1]
     header["alt"] = f"{output.remember(picture)} {_KEYS}"
     header["off"] = [int(layer) * n_head + int(head) for layer, head in (n.split(".") for n in off)]
+    on: Answers = {
+        "head": lambda sent: choose(*map(sent.get, ("layer", "head", "query"))),
+        "open": None,
+    }
     if switch:
+        on = {**on, "power": lambda sent: switch(*map(int, str(sent).split(".")))}
         header["alt"] += " p switches the head off, or on again."
         header["power"] = True
     clicked = mount(
         message(header, quantize(picture.tiles, picture.hidden).tobytes()),
         key=key,
-        on_head_change=chosen,
-        on_power_change=switched,
-        on_open_change=lambda: None,
+        on=on,
     )
     if clicked.open:
         open_head(*map(int, str(clicked.open).split(".")))

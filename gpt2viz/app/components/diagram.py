@@ -43,7 +43,7 @@ def draw_diagram(
         "rows": _rows(nodes, layer, n_layer),
         "edges": [(*edge, _kind(*edge)) for edge in arrows],
     }
-    clicked = mount(data, key="diagram", on_node_change=lambda: None).node
+    clicked = mount(data, key="diagram", on={"node": None}).node
     _draw_table(nodes, arrows, layer)
     for node in nodes:
         if node.name == clicked and (page := page_of(node)):

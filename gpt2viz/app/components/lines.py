@@ -60,10 +60,6 @@ def _switch_with_name(drawable: bool) -> None:
 
 def _switch(*, enabled: bool) -> None:
     """Draw the switch for ``parameters.PICTURE``, which the page has read already."""
-
-    def picked() -> None:
-        address.put(parameters.PICTURE, st.session_state["picture_switch"].picture)
-
     mount(
         key="picture_switch",
         data={
@@ -72,7 +68,7 @@ def _switch(*, enabled: bool) -> None:
             "chosen": address.get(parameters.PICTURE) if enabled else "matrix",
             "disabled": not enabled,
         },
-        on_picture_change=picked,
+        on={"picture": lambda name: address.put(parameters.PICTURE, name)},
         width="content",
     )
 
@@ -143,6 +139,7 @@ def draw(
             for plot, alt in zip(lined, alts, strict=True)
         ],
     }
+    tokens = [plot.choose for plot in lined]
     tiles.draw(
         picture,
         alt,
@@ -153,7 +150,7 @@ def draw(
         of_page=output.page_outputs().runs.get(output.OF_PAGE),
         script="matrix_or_lines",
         further={"either": either},
-        on_query_change=_query(key, [plot.choose for plot in lined]),
+        on={"query": lambda sent: tokens[int(sent["picture"])](int(sent["token"]))},
     )
     if made_by:
         output.code(*made_by, of=[picture.what])
@@ -167,13 +164,3 @@ def _remember(picture: Heatmaps, lined: Sequence[Lined], of_run: bool) -> list[s
         for plot in lined
     )
     return [output.remember(plot, of_run, listed=True) for plot in drawn]
-
-
-def _query(key: str, choose: Sequence[Callable[[int], None]]) -> Callable[[], None]:
-    """Return a callback that passes a query clicked among lines to its picture's ``choose``."""
-
-    def clicked() -> None:
-        sent = st.session_state[key].query
-        choose[int(sent["picture"])](int(sent["token"]))
-
-    return clicked

@@ -10,8 +10,8 @@ from types import MappingProxyType
 from typing import Any
 
 from gpt2viz.app import clicks
-from gpt2viz.app.clicks import Cell, Drag, answers
-from gpt2viz.app.components import mount
+from gpt2viz.app.clicks import Cell, Drag, Dragged
+from gpt2viz.app.components import Answers, mount
 from gpt2viz.pictures.canvas import Matrices, encode, header
 from gpt2viz.pictures.every_head import as_heatmaps
 from gpt2viz.pictures.palette import Palette
@@ -36,14 +36,14 @@ def draw(
     of_page: RunKey | None = None,
     script: str = "tiles",
     further: Mapping[str, Any] = MappingProxyType({}),
-    **changes: Callable[[], None],
+    on: Answers = MappingProxyType({}),
 ) -> None:
     """Draw matrices; screen readers announce ``alt_text``.
 
     Before the page reruns, ``choose`` is called with a clicked cell, and ``drag`` with a dragged
     part; ``then`` with a clicked cell during the rerun. A cell of a head links to *Why there?* if
     an address leads there from ``of_page``, the run of the address. Another ``script`` may draw
-    them, which gets the data ``further`` and has callbacks ``changes`` of its own.
+    them, which gets the data ``further``; ``on`` answers messages of its own.
     """
     panels, chooses = as_heatmaps(picture).panels, bool(choose or then)
     links = [clicks.explain_link(panel, of_page) for panel in panels]
@@ -56,7 +56,13 @@ def draw(
         "asks": [link is not None for link in links],
         **further,
     }
-    clicked = mount(encode(data, panels), key=key, **answers(key, choose, drag), **changes)
+    on = {
+        "cell": choose and (lambda sent: choose(Cell.sent(sent))),
+        "part": (lambda sent: drag.choose(Dragged.sent(sent))) if drag else None,
+        "ask": None,
+        **on,
+    }
+    clicked = mount(encode(data, panels), key=key, on=on)
     if then and clicked.cell:
         then(Cell.sent(clicked.cell))
     if clicked.ask and (link := links[n := int(clicked.ask["panel"])]):

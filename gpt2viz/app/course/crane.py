@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -106,10 +106,9 @@ def arrows(book: Book) -> None:
     """
     steps, sentence = book.values["steps"], book.values["sentence"]
     query, weights, words = steps.q[0], steps.weights[0], attention.CRANE_WORDS[sentence]
-    colors, key = output.page_outputs().colors, "crane_arrows"
+    colors = output.page_outputs().colors
 
-    def moved() -> None:
-        message = st.session_state[key]["moved"]
+    def moved(message: Mapping[str, Any]) -> None:
         st.session_state[_MOVES] = int(message["count"])
         (first, *keys), values = message["arrows"], message["values"]
         write(parameters.CRANE_Q, attention.CRANE_QUERY, _flat([first]))
@@ -117,7 +116,7 @@ def arrows(book: Book) -> None:
         write(_VALUES[sentence], attention.CRANE_VALUES[sentence], _flat(values))
 
     mount(
-        key=key,
+        key="crane_arrows",
         data={
             "script": "arrows",
             "alt": f"Query and keys of {words[0]} as arrows, and the values that it mixes",
@@ -135,7 +134,7 @@ def arrows(book: Book) -> None:
             "largest": LARGEST,
             "count": st.session_state.get(_MOVES, 0),
         },
-        on_moved_change=moved,
+        on={"moved": moved},
     )
 
 

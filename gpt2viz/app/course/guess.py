@@ -86,8 +86,7 @@ def ask_guess(
     mount(
         key=key,
         data={"script": "guess_bars", "title": title, "names": list(names)},
-        on_expected_change=lambda: expected(st.session_state[key]["expected"]),
-        on_skipped_change=skipped,
+        on={"expected": expected, "skipped": lambda _sent: skipped()},
     )
 
 

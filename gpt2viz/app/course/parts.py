@@ -12,7 +12,7 @@ import streamlit as st
 from numpy.typing import ArrayLike
 
 from gpt2viz.app import address, output, parameters, prose, source_code
-from gpt2viz.app.components import mount
+from gpt2viz.app.components import Answers, mount
 from gpt2viz.app.pages import Page
 from gpt2viz.app.parameters import Parameter, SelectParam
 from gpt2viz.app.view import View
@@ -169,18 +169,13 @@ def play(drawn: Frames, parameter: SelectParam, of_run: bool = False) -> None:
     address.choice(parameter, range(len(drawn.frames)))
     at: int = address.get(parameter)
     output.remember(drawn.still(at), of_run)
-    key = f"{parameter.name}_player"
-
-    def stopped() -> None:
-        if (sent := st.session_state[key].at) is not None:
-            address.put(parameter, int(sent))
-
     frames = [
         {"caption": frame.caption, "marks": [_mark(mark) for mark in frame.marks]}
         for frame in drawn.frames
     ]
     data = {"script": "player", "alt": drawn.what, "lines": drawn.lines, "frames": frames, "at": at}
-    mount(data, key=key, on_at_change=stopped)
+    stopped: Answers = {"at": lambda sent: address.put(parameter, int(sent))}
+    mount(data, key=f"{parameter.name}_player", on=stopped)
 
 
 def _mark(mark: Mark) -> dict[str, Any]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
 
 import streamlit as st
 
@@ -22,7 +24,7 @@ Guesses = Mapping[str, list[int]]
 _PROGRESS, _GUESSES, _WORDS, _READ, _FORGOTTEN, _WRONG = (
     f"_progress{part}" for part in ("", "_guesses", "_words", "_read", "_forgotten", "_wrong")
 )
-_KEY, _FILE = "progress_kept", "open_progress"
+_FILE = "open_progress"
 
 
 def answers() -> dict[str, list[str]]:
@@ -110,7 +112,7 @@ def bar(known: Answered, summary: str) -> None:
             help="Forgets all answers and guesses, here and in this browser.",
         )
     mount(
-        key=_KEY,
+        key="progress_kept",
         data={
             "script": "progress",
             "answered": {name: answers().get(name, []) for name in known},
@@ -120,14 +122,13 @@ def bar(known: Answered, summary: str) -> None:
             "read": st.session_state.get(_READ, False),
             "forgotten": st.session_state.get(_FORGOTTEN, 0),
         },
-        on_stored_change=lambda: _merge_stored(known),
+        on={"stored": partial(_merge_stored, known)},
     )
 
 
-def _merge_stored(known: Answered) -> None:
+def _merge_stored(known: Answered, given: Any) -> None:
     """Merge in the progress that the browser had stored; it sends it once."""
     st.session_state[_READ] = True
-    given = st.session_state[_KEY]["stored"]
     try:
         _add(known_answers(given["answered"], known), fitting_guesses(given["guesses"]))
     except (ValueError, TypeError, KeyError):

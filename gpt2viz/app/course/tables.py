@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import streamlit as st
@@ -37,15 +38,14 @@ def table(
     start, values = _flatten(default), _numbers_in_address(parameter, default, largest)
     prose.markdown("**" + re.sub(r"W_[QKVO]", r"$\g<0>$", title) + "**")
     texts = [format_for_field(x) for x in values]
-    key, count = f"grid_{parameter.name}", f"_edits_of_{parameter.name}"
+    count = f"_edits_of_{parameter.name}"
 
-    def edited() -> None:
-        message = st.session_state[key]["edited"]
+    def edited(message: Mapping[str, Any]) -> None:
         st.session_state[count] = int(message["count"])
         write(parameter, start, [float(x) for x in message["values"]], largest=largest)
 
     mount(
-        key=key,
+        key=f"grid_{parameter.name}",
         data={
             "script": "number_grid",
             "title": title,
@@ -56,7 +56,7 @@ def table(
             "largest": largest,
             "count": st.session_state.get(count, 0),
         },
-        on_edited_change=edited,
+        on={"edited": edited},
     )
     if any(text != format_shortest(x) for text, x in zip(texts, values, strict=True)):
         prose.caption("Rounded to four digits; the numbers used have more.")

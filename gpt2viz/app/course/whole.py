@@ -78,11 +78,6 @@ def lines(book: Book) -> None:
     opening = next(line for line, pair in pairs.items() if pair.begins == _OPENING)
     address.choice(parameters.LINE, list(pairs), opening)
     line: int = address.get(parameters.LINE)
-
-    def clicked() -> None:
-        if sent := st.session_state["line_by_line"].line:
-            address.put(parameters.LINE, int(sent))
-
     mount(
         key="line_by_line",
         data={
@@ -93,7 +88,7 @@ def lines(book: Book) -> None:
             "beside": {str(line): pair.lines_beside for line, pair in pairs.items()},
             "chosen": line,
         },
-        on_line_change=clicked,
+        on={"line": lambda sent: address.put(parameters.LINE, int(sent))},
     )
     _explain_line(book.view, line, pairs[line], *book.values["at"])
 

@@ -91,7 +91,7 @@ def theme_switch() -> bool:
     )
     themes = compat.theme(other, _page_paths()) if clicked else {}
     data = {"script": "page.theme", "dark": dark, "themes": themes}
-    mount(data, key="theme_watch", on_changed_change=lambda: None)
+    mount(data, key="theme_watch", on={"changed": None})
     return dark
 
 

@@ -187,7 +187,7 @@ def _draw_chips(trace: Trace, shown: range, query: int | None, choosing: str) ->
     data["disabled"] = not choosing
     with st.container(key="tokens", horizontal=True, vertical_alignment="center"):
         st.markdown(data["name"], help=prose.tip(f"{A_CHIP} {choosing}".strip()), width="content")
-        mount(data, key="token_chips", on_query_change=choose_token)
+        mount(data, key="token_chips", on={"query": choose_token})
 
 
 def chips(
@@ -210,10 +210,9 @@ def chips(
     }
 
 
-def choose_token() -> None:
-    """Choose the clicked token, or none. For callbacks."""
-    position = int(st.session_state["token_chips"].query)
-    address.put(parameters.QUERY, position if position >= 0 else None)
+def choose_token(position: int) -> None:
+    """Choose the clicked token, or none for a negative position. For callbacks."""
+    address.put(parameters.QUERY, int(position) if int(position) >= 0 else None)
 
 
 #: Pages on which a head is large, chosen or not. On Find it isn't.

@@ -198,12 +198,6 @@ def _draw_large(
     """
     key, at, unit = "one_head", f"layer {chosen.layer}, head {chosen.head}", numbers.scale == "unit"
 
-    def clicked() -> None:  # a row
-        address.put(parameters.QUERY, int(st.session_state[key].query))
-
-    def added() -> None:  # heads whose numbers the browser lacks
-        address.put(parameters.MORE, [int(n) for n in st.session_state[key].more])
-
     picture = Heatmaps(
         panels[0].label(f"{chosen.what}, {at}"),
         panels,
@@ -227,8 +221,10 @@ def _draw_large(
         drag=part.drag(panels[0]),
         of_page=output.page_outputs().runs.get(output.OF_PAGE),
         script="head_picture",
-        on_query_change=clicked,
-        on_more_change=added,
+        on={
+            "query": lambda position: address.put(parameters.QUERY, int(position)),
+            "more": lambda heads: address.put(parameters.MORE, list(map(int, heads))),
+        },
         further=further,
     )
 
@@ -334,8 +330,7 @@ def _words(view: View, before: View, at: tuple[int, int], numbers: str) -> None:
             "before": _next_tokens(before)[:1] if view is not before else [],
         },
         key="token_chips",
-        on_query_change=choose_token,
-        on_open_change=lambda: None,
+        on={"query": choose_token, "open": None},
     )
     if clicked.open:
         layer, head, key = map(int, str(clicked.open).split("."))

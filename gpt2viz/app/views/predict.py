@@ -574,14 +574,14 @@ def _continuation(view: View, ids: tuple[int, ...]) -> bool:
         return False
     layer, head = controls.layer_and_head(view)
 
-    def inspect() -> None:
+    def inspect(position: int) -> None:
         _make_sentence(text, layer, head)
-        address.put(parameters.QUERY, int(st.session_state["new_tokens"].query))
+        address.put(parameters.QUERY, int(position))
         st.session_state[_INSPECTED] = True
 
     strip = sentence.chips(new, ids, range(first, len(ids)), None)
     strip |= {"name": "Tokens that were written", "first": view.n_tokens + first}
-    mount(strip, key="new_tokens", on_query_change=inspect)
+    mount(strip, key="new_tokens", on={"query": inspect})
     return True
 
 

@@ -29,8 +29,8 @@ from gpt2viz.anatomy.training_record import TrainingRecord
 from gpt2viz.app import address, checkpoint_runs, output, pages, parameters, prose, run_cache
 from gpt2viz.app.checkpoint_runs import CheckpointRun
 from gpt2viz.app.clicks import choose_head, open_head
+from gpt2viz.app.components import Answers, mount
 from gpt2viz.app.components import checkpoints as slider
-from gpt2viz.app.components import mount
 from gpt2viz.app.frame import controls, page
 from gpt2viz.app.literal import literal
 from gpt2viz.app.parameters import Parameter
@@ -329,7 +329,7 @@ def _slider(
     of_run = _pictures(view, f"step {at:,}", seen[at], final, chosen)
     alt = [output.remember(picture) for picture in of_run]
     alt += [output.remember(picture, of_run=False) for picture in curves.values()]
-    read, key = checkpoint_runs.tokens_read(view.model.name), "steps"
+    read = checkpoint_runs.tokens_read(view.model.name)
     points = [_point(view, seen[step]) if step in seen else None for step in training]
     data = slider.heads(*of_run[:2]) | {
         "script": "steps",
@@ -348,17 +348,13 @@ def _slider(
         "scores": f"Scores of head {_name(chosen)} on random tokens, repeated",
         "formed": _new_heads(view, training, habits),
     }
-
-    def on_step() -> None:
-        if (sent := st.session_state[key].step) is not None:
-            address.put(parameters.STEP, int(sent))
-
-    def on_head() -> None:
-        if (sent := st.session_state[key].head) is not None:
-            choose_head(*divmod(int(sent), view.model.config.n_head))
-
-    rerun = {"on_more_change": lambda: None}
-    mount(data, key=key, on_step_change=on_step, on_head_change=on_head, **rerun)
+    n_head = view.model.config.n_head
+    on: Answers = {
+        "step": lambda step: address.put(parameters.STEP, int(step)),
+        "head": lambda head: choose_head(*divmod(int(head), n_head)),
+        "more": None,
+    }
+    mount(data, key="steps", on=on)
     shown = [picture.what for picture in (*of_run, *curves.values())]
     output.code(Attend, measure_probe, emergence, logit_lens, of=shown)
 

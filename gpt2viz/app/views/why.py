@@ -109,13 +109,9 @@ def _strands(view: View, case: Reason, path: tuple[Step, ...]) -> None:
 
     A click on a head opens the cell that it attended to.
     """
-    drawn, key = strands(case), "why_strands"
+    drawn = strands(case)
     (panel,) = drawn.panels
     choose = _open_strand(panel, case, path)
-
-    def clicked(side: str) -> Callable[[], None]:
-        return lambda: choose(side, int(st.session_state[key][side]))
-
     data = lines.settings(view, unit=False) | {
         "script": "lines",
         "alt": f"{output.remember(drawn, listed=True)} {lines.NUMBERS}",
@@ -130,7 +126,7 @@ def _strands(view: View, case: Reason, path: tuple[Step, ...]) -> None:
         "chosen": 0,
         "matrices": [{"name": drawn.quantity, "values": panel.values.ravel().tolist()}],
     }
-    mount(data, key=key, on_query_change=clicked("query"), on_key_change=clicked("key"))
+    mount(data, key="why_strands", on={side: partial(choose, side) for side in _SIDES})
     output.code(explain_row, reason, of=[drawn.what])
 
 
@@ -142,7 +138,7 @@ def _open_strand(drawn: Panel, case: Reason, path: tuple[Step, ...]) -> Callable
     }
 
     def clicked(side: str, row: int) -> None:
-        if (cell := openings.get((side, names[side][row]))) is not None:
+        if (cell := openings.get((side, names[side][int(row)]))) is not None:
             address.put(parameters.WHY, (*path, cell))
 
     return clicked

@@ -43,7 +43,7 @@ def note(view: View, part: Window) -> None:
             "lead": "Only a part is shown",
             "rest": sentence("frame.part", tokens=pluralize(T, "tokens")),
         },
-        on_whole_change=show_whole,
+        on={"whole": lambda _sent: show_whole()},
     )
 
 
