@@ -232,7 +232,7 @@ def test_lines_are_drawn_of_a_part_that_they_can_be_told_apart_in() -> None:
         "Attention weights of layer 1, head 2, queries 100 to 159, keys 40 to 119, as lines"
     )
     assert lines.panels[0].values.shape == (60, 80)
-    assert header_of(canvas(part, "one_head"))["head"]["picture"] == "lines"
+    assert header_of(canvas(part, "one_head"))["either"]["picture"] == "lines"
 
 
 SENTENCE = "The crane ate the unforgettable fish, and <b>the</b> extraordinary crane slept."

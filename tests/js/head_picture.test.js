@@ -6,9 +6,9 @@ import {
 } from "../../gpt2viz/app/scripts/head_picture.js"
 import { message } from "../../gpt2viz/app/scripts/message.js"
 
-const HEAD = { layer: 1, head: 2, more: [3, 2, 0, 1, 4], n_head: 8, picture: "matrix", query: null,
+const HEAD = { layer: 1, head: 2, more: [3, 2, 0, 1, 4], n_head: 8, query: null,
   names: ["a", "b", "c"] }
-const P = { head: HEAD, zooms: { part: null, end: 3 } }
+const either = { picture: "matrix" }, P = { head: HEAD, either, zooms: { part: null, end: 3 } }
 const WEIGHTS = new Float32Array(2 * 8 * 9)
 
 const stateOf = (changes) => chosen(P, (name, drawn) => name in changes ? changes[name] : drawn)
@@ -23,7 +23,7 @@ test("what holds is what was chosen here, else what the server has drawn", () =>
 
 test("a part that the text hasn't is the whole", () => {
   assert.equal(stateOf({ zoom: "0,9,0,3" }).part, null)
-  assert.equal(chosen({ head: HEAD }, (_, drawn) => drawn).part, null)
+  assert.equal(chosen({ head: HEAD, either }, (_, drawn) => drawn).part, null)
 })
 
 test("without every head's weights only the picture changes here, and of a single head", () => {

@@ -6,15 +6,16 @@ server reads before its next response.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import streamlit as st
 
 from gpt2viz.app import address, output, parameters, prose
 from gpt2viz.app.clicks import Cell, Drag
-from gpt2viz.app.components import mount, tiles
+from gpt2viz.app.components import Answers, mount, tiles
 from gpt2viz.app.source_code import Made
 from gpt2viz.app.view import View, Window
 from gpt2viz.labels import sentence
@@ -120,11 +121,15 @@ def draw(
     of_run: bool = True,
     choose: Callable[[Cell], None] | None = None,
     drag: Drag | None = None,
+    script: str = "matrix_or_lines",
+    further: Mapping[str, Any] = MappingProxyType({}),
+    on: Answers = MappingProxyType({}),
 ) -> None:
     """Draw a ``picture`` of matrices or, ``as_lines``, the pictures of lines ``lined``.
 
     These have all of its panels, one after the other. If ``here``, both show the same numbers, and
-    the browser switches between them itself. The rest is as for ``output.picture``.
+    the browser switches between them itself. ``script``, ``further`` and ``on`` are as for
+    ``tiles.draw``, the rest is as for ``output.picture``.
     """
     if as_lines:
         alt, alts = f"{picture.what}.", _remember(picture, lined, of_run)
@@ -148,9 +153,9 @@ def draw(
         choose=choose,
         drag=drag,
         of_page=output.page_outputs().runs.get(output.OF_PAGE),
-        script="matrix_or_lines",
-        further={"either": either},
-        on={"query": lambda sent: tokens[int(sent["picture"])](int(sent["token"]))},
+        script=script,
+        further={"either": either, **further},
+        on={"query": lambda sent: tokens[int(sent["picture"])](int(sent["token"])), **on},
     )
     if made_by:
         output.code(*made_by, of=[picture.what])

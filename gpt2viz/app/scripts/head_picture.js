@@ -27,14 +27,14 @@ const AROUND = 545
 const MOST = 3
 
 /** The chosen state: what the server has drawn, with the browser's choices since. */
-export function chosen({ zooms, head: drawn }, held = current) {
+export function chosen({ zooms, head: drawn, either }, held = current) {
   const heads = (text) => text ? text.split(",").map(Number) : []
   const layer = Number(held("layer", drawn.layer)), head = Number(held("head", drawn.head))
   const more = heads(held("more", drawn.more.join(",")))
   const part = zooms ? parsePart(held("zoom", zooms.part?.join(",")), zooms.end) : null
   const query = held("query", drawn.query)
   return { layer, head, more, beside: more.filter((n) => n !== head).slice(0, MOST),
-    picture: held("picture", drawn.picture), part, query: query === null ? null : Number(query) }
+    picture: held("picture", either.picture), part, query: query === null ? null : Number(query) }
 }
 
 const drawnHeads = ({ head, beside, picture }) => picture === "lines" ? [head, ...beside] : [head]
@@ -61,7 +61,7 @@ export function ofHeads({ ...p }, weights, state) {
 
 /** The same numbers for lines. */
 export function forLines(p, state) {
-  const { lines } = p.head, heads = drawnHeads(state), alt = pictureName(p, state)
+  const { lines } = p.either, heads = drawnHeads(state), alt = pictureName(p, state)
   return { ...lineData(p, p.panels.map((_, n) => n), heads.map((n) => `Head ${n}`), lines), alt,
     shows: `${lines.shows}, ${alt}` }
 }
@@ -127,7 +127,7 @@ function draw(view) {
   const same = asDrawn(p, state)
   if (lined) {
     const data = forLines(shown, state)
-    data.alt = same ? p.alt : `${data.alt}. ${NUMBERS_NOTE}`
+    data.alt = same ? p.either.lined[0].alt : `${data.alt}. ${NUMBERS_NOTE}`
     find("title").textContent = titleOf(shown, state)
     drawLines({ data, parentElement: view, setTriggerValue: (name, row) => pick(view, shown, row) })
   } else {
@@ -145,7 +145,7 @@ function draw(view) {
 function pick(view, { panels: [{ rows }] }, row) {
   const [query] = splitName(rows[row]), drawn = view.p.head.query
   if (!choose({ query: `${query}` }, { query: drawn === null ? null : `${drawn}` }))
-    view.send("query", query)
+    view.send("query", { picture: 0, token: query })
   return true
 }
 

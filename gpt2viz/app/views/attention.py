@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
@@ -14,9 +14,10 @@ import streamlit as st
 from gpt2viz import BUNDLED
 from gpt2viz.analysis.nonfinite import first_not_finite
 from gpt2viz.app import address, describe, output, pages, parameters, prose, run_cache
-from gpt2viz.app.clicks import choose_head, open_head
+from gpt2viz.app.clicks import choose_head, choose_query, open_head
 from gpt2viz.app.components import attention as components
-from gpt2viz.app.components import lines, mount, tiles
+from gpt2viz.app.components import lines, mount
+from gpt2viz.app.components.lines import Lined
 from gpt2viz.app.describe import describe_head
 from gpt2viz.app.frame import controls, examples, page_fragment
 from gpt2viz.app.frame.sentence import A_CHIP, LIGHT_UP, chips, choose_part, choose_token
@@ -30,7 +31,6 @@ from gpt2viz.labels import bidi_isolate, pluralize, sentence
 from gpt2viz.pictures import tables
 from gpt2viz.pictures.every_head import Thumbnails
 from gpt2viz.pictures.from_trace import Measure, one_head
-from gpt2viz.pictures.lines import lines as made_of
 from gpt2viz.pictures.panel import Panel
 from gpt2viz.pictures.picture import NUMBERS_FIT_LARGE, Heatmaps
 from gpt2viz.pictures.pooling import THUMBNAIL, thumbnails
@@ -92,10 +92,10 @@ def _heads(view: View) -> None:
     chosen = _Chosen(layer, head, controls.more_heads(view), shown, whole_words, as_lines)
     every_head = run_cache.every_head(view.trace.key, whole_words)
     numbers = measures.measure(view.trace, layer, shown, whole_words)
-    panels = [
-        part.fit(one_head(numbers, n, f"Layer {layer} · Head {n}{chosen.between}", shown))
+    panels = {
+        n: part.fit(one_head(numbers, n, f"Layer {layer} · Head {n}{chosen.between}", shown))
         for n in (components.line_heads(head, chosen.more) if as_lines else [head])
-    ]
+    }
     with large:
         zoom.note(view, part)
         with st.container(key="head_large"):
@@ -108,7 +108,8 @@ def _heads(view: View) -> None:
     with words:
         _words(view, before, (layer, head), "" if whole_words else here)
     with the_map, st.container(key="below"):
-        _draw_notes(view, chosen, panels[0], drawn, here, bool((every_head.first > _STRONG).any()))
+        strong = bool((every_head.first > _STRONG).any())
+        _draw_notes(view, chosen, panels[head], drawn, here, strong)
 
 
 def _purpose(view: View) -> None:
@@ -188,19 +189,19 @@ def _draw_large(
     part: Window,
     numbers: Measure,
     chosen: _Chosen,
-    panels: Sequence[Panel],
+    panels: Mapping[int, Panel],
     here: str,
 ) -> None:
     """Draw the chosen head as a matrix, or with further heads as lines, and describe it in words.
 
-    ``here`` is the browser's name for every head's weights; if it isn't "", all are described, and
-    the browser draws the others itself.
+    ``panels`` are the drawn heads, by number. ``here`` is the browser's name for every head's
+    weights; if it isn't "", all are described, and the browser draws the others itself.
     """
-    key, at, unit = "one_head", f"layer {chosen.layer}, head {chosen.head}", numbers.scale == "unit"
-
+    panel, listed = panels[chosen.head], ", ".join(map(str, panels))
+    what = panel.label(f"{chosen.what} of layer {chosen.layer}, head {listed}")
     picture = Heatmaps(
-        panels[0].label(f"{chosen.what}, {at}"),
-        panels,
+        panel.label(f"{chosen.what}, layer {chosen.layer}, head {chosen.head}"),
+        list(panels.values()),
         numbers.scale,
         n_columns=len(panels),
         row=view.query,
@@ -208,38 +209,21 @@ def _draw_large(
         height=340,
         bar=numbers.quantity,
     )
-    further: dict[str, Any] = {"chooses": True, "head": _for_browser(view, chosen, here, unit)}
-    if chosen.as_lines:
-        alt = further["alt"] = _as_lines(panels, chosen, unit)
-    else:
-        alt = output.remember(picture)
-    tiles.draw(
+    lines.draw(
+        view,
         picture,
-        alt,
-        view.colors,
-        key=key,
-        drag=part.drag(panels[0]),
-        of_page=output.page_outputs().runs.get(output.OF_PAGE),
+        [Lined(what, [f"Head {n}" for n in panels])],
+        as_lines=chosen.as_lines,
+        key="one_head",
+        choose=choose_query(panel.rows),
+        drag=part.drag(panel),
         script="head_picture",
-        on={
-            "query": lambda position: address.put(parameters.QUERY, int(position)),
-            "more": lambda heads: address.put(parameters.MORE, list(map(int, heads))),
-        },
-        further=further,
+        further={"head": _for_browser(view, chosen, here)},
+        on={"more": lambda heads: address.put(parameters.MORE, list(map(int, heads)))},
     )
 
 
-def _as_lines(panels: Sequence[Panel], chosen: _Chosen, unit: bool) -> str:
-    """Remember the shown heads as lines, which the browser draws; return their alt text."""
-    listed = components.line_heads(chosen.head, chosen.more)
-    named = ", ".join(map(str, listed))
-    what = panels[0].label(f"{chosen.what} of layer {chosen.layer}, head {named}")
-    drawn = made_of(f"{what}, as lines", panels, [f"Head {n}" for n in listed], unit)
-    alt = output.remember(drawn, listed=True)
-    return f"{alt} {lines.NUMBERS}"
-
-
-def _for_browser(view: View, chosen: _Chosen, here: str, unit: bool) -> dict[str, Any]:
+def _for_browser(view: View, chosen: _Chosen, here: str) -> dict[str, Any]:
     """Return what the browser draws and describes heads of: names of tokens only if it can."""
     config = view.model.config
     every = product(range(config.n_layer), range(config.n_head))
@@ -257,8 +241,6 @@ def _for_browser(view: View, chosen: _Chosen, here: str, unit: bool) -> dict[str
         "what": chosen.what,
         "query": view.query,
         "sentences": describe.IN_BROWSER,
-        "picture": "lines" if chosen.as_lines else "matrix",
-        "lines": lines.settings(view, unit=unit),
     }
 
 
