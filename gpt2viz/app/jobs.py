@@ -31,15 +31,17 @@ class _EndedError(Exception):
 class Job:
     """Work in a thread: ``share`` of it is done; ``error`` says why it ended early.
 
-    ``work`` gets this job and a model, and returns the result. After each step it calls ``tell`` or
-    ``report``. ``result`` holds the numbers so far, even if the job is cancelled.
+    ``work`` gets this job, and returns the result. After each step it calls ``tell`` or ``report``.
+    ``result`` holds the numbers so far, even if the job is cancelled. A long one is ``requested``
+    by a visitor.
     """
 
-    work: Callable[[Job, Model], Any]
+    work: Callable[[Job], Any]
     result: Any = None
     share: float = 0.0
     error: str = ""
     cancelled: bool = False
+    requested: bool = False
     began: float = 0.0
     _seen: float = 0.0
     _idle: Event = field(default_factory=Event)  # no thread works on it
@@ -59,7 +61,7 @@ class Job:
         elapsed = time.monotonic() - self.began
         return elapsed * (1 - self.share) / self.share if self.share else float("inf")
 
-    def go_on(self, model: Model) -> None:
+    def go_on(self) -> None:
         """Start it unless it runs, is done, failed or was cancelled; for a page that shows it."""
         self._seen = time.monotonic()
         with self._start_lock:
@@ -67,7 +69,7 @@ class Job:
                 return
             self.began = self._seen
             self._idle.clear()
-            Thread(target=self._run, args=(model,), daemon=True).start()
+            Thread(target=self._run, daemon=True).start()
 
     def touch(self) -> None:
         """Note that a page still waits for it."""
@@ -96,9 +98,9 @@ class Job:
         self.result = result
         self.tell(share)
 
-    def _run(self, model: Model) -> None:
+    def _run(self) -> None:
         try:
-            self.result = self.work(self, model)
+            self.result = self.work(self)
             self.share = 1.0
         except _EndedError:
             pass
@@ -110,8 +112,44 @@ class Job:
             self._idle.set()
 
 
+#: Seconds that a page waits for the first numbers before it is drawn without them.
+WAIT = 1.5
 #: The page is redrawn after each such share of progress.
 _STEP = 0.15
+
+
+def run(
+    jobs: Sequence[Job], doing: str, offer: str, key: str, at_once: bool = False, until: str = ""
+) -> bool:
+    """Start jobs and draw their ``bar``, ``at_once`` or once a visitor has pressed a button.
+
+    The button's label is ``offer``; beside it is the caption ``until``. Returns whether they were
+    started.
+    """
+    if not (at_once or any(job.requested or job.share for job in jobs)):
+        with st.container(horizontal=True, vertical_alignment="center"):
+            if until:
+                prose.caption(until, width="content")
+            st.button(
+                offer,
+                icon=":material/play_arrow:",
+                help="Takes a while with a large model or a long text.",
+                on_click=_request,
+                args=(jobs,),
+                key=f"{key}_offer",
+            )
+        return False
+    for job in jobs:
+        job.go_on()
+    for job in jobs:
+        job.wait(job.began + WAIT)
+    bar(jobs, doing, offer, key)
+    return True
+
+
+def _request(jobs: Sequence[Job]) -> None:
+    for job in jobs:
+        job.requested = True
 
 
 def bar(jobs: Sequence[Job], doing: str, offer: str, key: str) -> None:
@@ -176,10 +214,6 @@ def _restart(jobs: Sequence[Job]) -> None:
             job.reset()
 
 
-#: Seconds that a page waits for the numbers before it is drawn without them.
-WAIT_FOR_WEIGHTS = 1.5
-
-
 class WeightNumbers(NamedTuple):
     """Every head by its weights alone: ``scores`` by name, (n_layer, n_head) each, and the wiring
     between heads. Both are None until computed."""
@@ -188,8 +222,9 @@ class WeightNumbers(NamedTuple):
     wiring: Composition | None = None
 
 
-def _read(job: Job, model: Model) -> WeightNumbers:
+def _read(model_name: str, job: Job) -> WeightNumbers:
     """Score each head, then each pair of heads; each takes about half of the time."""
+    model = run_cache.load(model_name)
     scores = cached_scores(model, lambda share: job.tell(share / 2))
     job.report(WeightNumbers(scores), 0.5)
     wiring = cached_composition(model, lambda share: job.tell((1 + share) / 2))
@@ -197,16 +232,16 @@ def _read(job: Job, model: Model) -> WeightNumbers:
 
 
 def read_weights(model: Model) -> Job:
-    """Start reading a named model's weights, ``WeightNumbers``, and wait ``WAIT_FOR_WEIGHTS``."""
+    """Start reading a named model's weights, ``WeightNumbers``, and wait ``WAIT`` seconds."""
     reading = _reading(model.name, repr(model.weights))
-    reading.go_on(model)
-    reading.wait(reading.began + WAIT_FOR_WEIGHTS)
+    reading.go_on()
+    reading.wait(reading.began + WAIT)
     return reading
 
 
 @st.cache_resource(max_entries=8, show_spinner=False)
 def _reading(name: str, files: str) -> Job:
-    return Job(_read, WeightNumbers())
+    return Job(partial(_read, name), WeightNumbers())
 
 
 def weights_bar(reading: Job) -> None:
@@ -222,7 +257,7 @@ _BY_REPR: dict[str | type[Any], Callable[[Any], Any]] = {partial: repr}
 @st.cache_resource(max_entries=256, hash_funcs=_BY_REPR, show_spinner=False)
 def sweep_of(model_name: str, search: partial[Any]) -> Job:
     """Return the job that runs a search on a model, which all visitors share."""
-    return Job(lambda job, model: search(model, progress=job.report))
+    return Job(lambda job: search(run_cache.load(model_name), progress=job.report))
 
 
 @st.cache_data(max_entries=64, hash_funcs=_BY_REPR, show_spinner="Estimating …")

@@ -40,7 +40,7 @@ def _pages_read_what_is_declared(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(autouse=True)
 def _pages_depend_on_no_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     """They are as on a fast server of our own, however busy this machine is."""
-    monkeypatch.setattr(jobs, "WAIT_FOR_WEIGHTS", 600)
+    monkeypatch.setattr(jobs, "WAIT", 600)
     monkeypatch.setattr(checkpoint_runs, "PATIENCE", 0)  # only the checkpoint that is looked at
     monkeypatch.setattr(server, "_limited", True)  # one that Streamlit started shows nothing
 

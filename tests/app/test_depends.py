@@ -39,7 +39,7 @@ TOLERANCE: Tolerance = {"rtol": 2e-4, "atol": 2e-4}
 @pytest.fixture(autouse=True)
 def to_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
     """A busy machine isn't given up on."""
-    monkeypatch.setattr(depends, "WAIT", 600)
+    monkeypatch.setattr(jobs, "WAIT", 600)
 
 
 def open_depends(**chosen: str) -> AppTest:
@@ -258,7 +258,7 @@ def sweep_of(stage: str) -> jobs.Job:
 
 def test_a_cancelled_sweep_keeps_what_came_and_begins_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gpt2viz.analysis.patching, "AT_ONCE", 8)
-    sweeping, model = sweep_of("mlp_output"), bundled_model()
+    sweeping = sweep_of("mlp_output")
     came = sweeping.report
 
     def cancel_early(result: gpt2viz.PatchSweep, share: float) -> None:
@@ -267,7 +267,7 @@ def test_a_cancelled_sweep_keeps_what_came_and_begins_anew(monkeypatch: pytest.M
         came(result, share)
 
     monkeypatch.setattr(sweeping, "report", cancel_early)
-    sweeping.go_on(model)
+    sweeping.go_on()
     sweeping.wait(time.monotonic() + 60)
     assert not sweeping.running
     assert 0.6 < sweeping.share < 1
@@ -276,11 +276,11 @@ def test_a_cancelled_sweep_keeps_what_came_and_begins_anew(monkeypatch: pytest.M
     done = np.isfinite(result)
     assert 0 < done.sum() < done.size
     assert_allclose(result[done], whole[done], **TOLERANCE)
-    sweeping.go_on(model)
+    sweeping.go_on()
     assert not sweeping.running  # nobody wants it
     monkeypatch.setattr(sweeping, "report", came)
     sweeping.reset()
-    sweeping.go_on(model)
+    sweeping.go_on()
     sweeping.wait(time.monotonic() + 60)
     assert_allclose(sweeping.result.values, whole, **TOLERANCE)
     assert sweeping.share == 1
@@ -289,11 +289,11 @@ def test_a_cancelled_sweep_keeps_what_came_and_begins_anew(monkeypatch: pytest.M
 def test_a_sweep_that_nobody_looks_at_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(jobs, "UNSEEN", -1)
     sweeping = sweep_of("attention_output")
-    sweeping.go_on(bundled_model())
+    sweeping.go_on()
     sweeping.wait(time.monotonic() + 60)
     assert 0 < sweeping.share < 1
     monkeypatch.setattr(jobs, "UNSEEN", 60)
-    sweeping.go_on(bundled_model())
+    sweeping.go_on()
     sweeping.wait(time.monotonic() + 60)
     assert sweeping.share == 1
 

@@ -124,7 +124,7 @@ def test_the_models_are_trained_when_asked(one_training: None) -> None:
     assert not [t for t in at.dataframe if "it writes" in t.value]
     job = lesson.training(3)
     assert not job.running
-    at.button(key="train").click().run()
+    at.button(key="training_offer").click().run()
     job.wait(time.monotonic() + 60)
     assert job.share == 1
     at.run()
@@ -164,7 +164,7 @@ def test_the_models_are_trained_when_asked(one_training: None) -> None:
 def test_a_training_is_stopped_and_begun_anew(
     one_training: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    job, model = lesson.training(1), bundled_model()
+    job = lesson.training(1)
     tell = job.tell
 
     def stop_early(share: float) -> None:
@@ -173,7 +173,7 @@ def test_a_training_is_stopped_and_begun_anew(
         tell(share)
 
     monkeypatch.setattr(job, "tell", stop_early)
-    job.go_on(model)
+    job.go_on()
     job.wait(time.monotonic() + 60)
     assert job.cancelled
     assert not job.error
@@ -182,15 +182,15 @@ def test_a_training_is_stopped_and_begun_anew(
     assert [bool(learned.written) for learned in job.result.values()] == [True, True, False]
     monkeypatch.setattr(job, "tell", tell)
     job.reset()
-    job.go_on(model)
+    job.go_on()
     job.wait(time.monotonic() + 60)
     assert (job.share, len(job.result)) == (1.0, len(learning.PARTS))
 
 
 def test_one_training_at_a_time(one_training: None) -> None:
-    job, model = lesson.training(2), bundled_model()
+    job = lesson.training(2)
     with lesson._ONE_AT_A_TIME:
-        job.go_on(model)
+        job.go_on()
         time.sleep(0.1)
         assert job.running
         assert not job.result
@@ -199,7 +199,7 @@ def test_one_training_at_a_time(one_training: None) -> None:
     assert not job.running
     assert not job.result
     job.reset()
-    job.go_on(model)  # its turn, as nobody's place was taken
+    job.go_on()  # its turn, as nobody's place was taken
     job.wait(time.monotonic() + 60)
     assert job.share == 1
 

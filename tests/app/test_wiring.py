@@ -171,7 +171,7 @@ def test_reading_the_weights_can_be_cancelled_and_begun_anew(
 
     monkeypatch.setattr(jobs, "cached_scores", lambda *_: {})
     monkeypatch.setattr(jobs, "cached_composition", slowly)
-    monkeypatch.setattr(jobs, "WAIT_FOR_WEIGHTS", 0)
+    monkeypatch.setattr(jobs, "WAIT", 0)
     monkeypatch.setenv(settings.MODELS_VARIABLE, str(folder))
     at = open_page("find?find=wiring", model=folder.name, text="A crane ate fish")
     assert half.wait(60)
@@ -180,7 +180,7 @@ def test_reading_the_weights_can_be_cancelled_and_begun_anew(
     assert re.fullmatch(r"Reading every head's weights: 75 %, \d+ s left", bar.proto.text)
     at.button(key="cancel_reading").click().run()
     go_on.set()
-    monkeypatch.setattr(jobs, "WAIT_FOR_WEIGHTS", 600)
+    monkeypatch.setattr(jobs, "WAIT", 600)
     at.run()
     assert "Cancelled at 80 %." in page_text(at)
     assert "wiring" not in pictures(at)

@@ -13,7 +13,7 @@ import numpy as np
 import streamlit as st
 from numpy.typing import ArrayLike
 
-from gpt2viz import CheckpointError, Model
+from gpt2viz import CheckpointError
 from gpt2viz.analysis.sampling import surprise
 from gpt2viz.app import address, jobs, output, parameters, prose, run_cache
 from gpt2viz.app.course.parts import Book, pick, picture, vectors
@@ -159,20 +159,9 @@ def ablation(book: Book, text: str) -> dict[str, Any]:
     book.write(text, letters=size.T, nh=size.nh, count=len(learning.PARTS))
     with st.container(horizontal=True, vertical_alignment="bottom"):
         seed: int = st.selectbox("Seed", width=120, **address.choice(parameters.LEARN_SEED, SEEDS))
-        job, requested = training(seed), f"_train_{seed}"
-        if job.share < 1 and not st.session_state.get(requested):
-            st.button(
-                "Train the models",
-                icon=":material/play_arrow:",
-                on_click=st.session_state.__setitem__,
-                args=(requested, True),
-                key="train",
-            )
-    if st.session_state.get(requested):
-        job.go_on(book.view.model)
-        jobs.bar([job], "Training", "Train the models", "training")
-    elif job.share < 1:
-        return {"all_trained": False}
+        job = training(seed)
+        if not jobs.run([job], "Training", "Train the models", "training"):
+            return {"all_trained": False}
     learned: dict[str, Learned] = job.result
     done = {name: model for name, model in learned.items() if model.written}
     if any(len(model.points) > 1 for model in learned.values()):
@@ -252,7 +241,7 @@ class Learned(NamedTuple):
     written: str = ""
 
 
-def train_all(seed: int, size: Setting, job: Job, _model: Model) -> dict[str, Learned]:
+def train_all(seed: int, size: Setting, job: Job) -> dict[str, Learned]:
     """Wait until no other training runs, then train one model after the other.
 
     Those begun so far, by name, are the results of the ``job``.

@@ -44,10 +44,13 @@ _TITLES = {
 
 # Each job holds two models, so only the last two jobs are cached.
 @st.cache_resource(max_entries=2, show_spinner=False, hash_funcs={partial: repr})
-def _comparison(before: partial[Model], load_after: partial[Model], texts: tuple[str, ...]) -> Job:
-    """Return the job that compares the model ``before`` with another over texts."""
+def _comparison(
+    load_before: partial[Model], load_after: partial[Model], texts: tuple[str, ...]
+) -> Job:
+    """Return the job that compares a model with a later one over texts."""
 
-    def compare(job: Job, model: Model) -> Changes:
+    def compare(job: Job) -> Changes:
+        model = load_before()
         return compare_models(
             model,
             load_after(),
@@ -62,7 +65,7 @@ def _comparison(before: partial[Model], load_after: partial[Model], texts: tuple
 @st.cache_resource(max_entries=2, show_spinner=False, hash_funcs={Changes: id})
 def _restoring(changes: Changes) -> Job:
     """Return the job that puts back one piece after the other, until the changes are undone."""
-    return Job(lambda job, _model: changes.restore(_SHARE, job.report))
+    return Job(lambda job: changes.restore(_SHARE, job.report))
 
 
 def draw(
@@ -86,24 +89,11 @@ def draw(
     job = _comparison(before, after, texts)
     offer = f"Compare over {pluralize(len(texts), 'texts')}"
     with results:
-        started = _start(job, before, "Comparing", offer, "changes")
+        started = jobs.run([job], "Comparing", offer, "changes")
         if started and (changes := job.result) is not None:
             _heads(changes, (names[0], names[1]))
             _passage(changes, sources[0], page, link)
             _undo(changes)
-
-
-def _start(job: Job, load: Callable[[], Model], doing: str, offer: str, key: str) -> bool:
-    """Draw the button that starts the job, or its progress; return whether it was started."""
-    if not (job.share or job.running):
-        slot = st.empty()
-        if not slot.button(offer, icon=":material/play_arrow:", key=f"{key}_offer"):
-            return False
-        slot.empty()
-        job.go_on(load())
-        job.wait(job.began + jobs.WAIT_FOR_WEIGHTS)
-    jobs.bar([job], doing, offer, key)
-    return True
 
 
 def _texts(sources: Sequence[str]) -> tuple[str, ...]:
@@ -243,7 +233,7 @@ def _undo(changes: Changes) -> None:
     prose.markdown("#### What undoes the change?")
     job = _restoring(changes)
     offer = "Put old heads and MLPs back, one by one"
-    if not _start(job, lambda: changes.before, "Putting pieces back", offer, "undo"):
+    if not jobs.run([job], "Putting pieces back", offer, "undo"):
         prose.caption("Each time the one that undoes most of the change in the predictions.")
         return
     if (result := job.result) is None or not result.pieces:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -76,8 +75,6 @@ _WAITING = "Computing the first numbers …"
 _BEST = 4
 #: The share of the answer that the fewest heads must keep.
 _FAITHFUL = 0.9
-#: Seconds that a page waits for numbers before it is drawn without them.
-WAIT = 1.5
 #: Most operations of sweeps that start by themselves: half a minute on two slow cores.
 AT_ONCE = 2e12
 
@@ -562,29 +559,7 @@ def _sweep(
     searches: Sequence[partial[Any]], runs: Runs, cost: float, key: str, *, doing: str,
     offer: str, until: str,
 ) -> list[Job]:  # fmt: skip
-    """Start sweeps, and draw a progress bar while they run.
-
-    If they ``cost`` too many operations, draw a button labelled ``offer`` instead, beside the
-    caption ``until``.
-    """
+    """Start sweeps as ``jobs.run`` does, at once unless they ``cost`` too many operations."""
     started = [jobs.sweep_of(runs.clean.model.name, search) for search in searches]
-    pressed = f"_{key}_{hash(repr(searches[0]))}"
-    if cost <= AT_ONCE or st.session_state.get(pressed) or any(job.share for job in started):
-        end = time.monotonic() + WAIT  # enough for most small ones
-        for job in started:
-            job.go_on(runs.clean.model)
-        for job in started:
-            job.wait(end)
-        jobs.bar(started, doing, offer, key)
-        return started
-    with st.container(horizontal=True, vertical_alignment="center"):
-        prose.caption(until, width="content")
-        st.button(
-            offer,
-            icon=":material/play_arrow:",
-            help="Takes minutes with this model and text.",
-            on_click=st.session_state.__setitem__,
-            args=(pressed, True),
-            key=f"{key}_offer",
-        )
+    jobs.run(started, doing, offer, key, cost <= AT_ONCE, until)
     return started
