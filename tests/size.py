@@ -18,8 +18,8 @@ SUFFIXES = (".py", ".js", ".css")
 
 #: What each may weigh now, and the aim.
 AT_MOST = {
-    "product lines": (60_747, 44_000),
-    "of them app/": (24_350, 17_500),
+    "product lines": (60_669, 44_000),
+    "of them app/": (24_272, 17_500),
     "lines of tests and benchmarks": (49_917, 37_000),
     "modules": (296, 300),
     "private names of Streamlit": (2, 3),

@@ -14,6 +14,7 @@ from gpt2viz.analysis.patterns import parse_cells, remap_cells
 from gpt2viz.app import pages
 from gpt2viz.app.pages import Page
 from gpt2viz.run.edits import parse_edits, remap_edits
+from gpt2viz.textbook.gaps import GAPS
 
 T = TypeVar("T")
 #: A token's old position -> its new one, or None if the token is gone.
@@ -338,6 +339,11 @@ _OF_PAGES: tuple[Parameter, ...] = (
     EXAMPLE := SelectParam("example", "The worked example that the chapter opens at", on=_BOOK),
 )
 
+#: The parameter of the expression in each gap of *Build it yourself*.
+GAP: Mapping[str, Text] = {
+    gap.name: Text(f"build_{gap.name}", f"Build it yourself: {gap.title}", "", on=_BOOK)
+    for gap in GAPS
+}
 #: Parameters of the Textbook's examples.
 _OF_THE_BOOK: tuple[Parameter, ...] = (
     LAST_X := ListParam("last_x", "The last vector", on=_BOOK),
@@ -445,14 +451,7 @@ _OF_THE_BOOK: tuple[Parameter, ...] = (
     SIZE_N_LAYER := SelectParam("size_n_layer", "Layers", 12, on=_BOOK),
     SIZE_N_EMBD := SelectParam("size_n_embd", "Channels", 768, on=_BOOK),
     SIZE_TIED := Switch("size_tied", "One table at both ends", True, on=_BOOK),
-    BUILD_EMBEDDING := Text("build_embedding", "What adds tokens and positions", "", on=_BOOK),
-    BUILD_SCORES := Text("build_scores", "What makes the scores", "", on=_BOOK),
-    BUILD_SCALE := Text("build_scale", "What scales them", "", on=_BOOK),
-    BUILD_MASK := Text("build_mask", "What hides later keys", "", on=_BOOK),
-    BUILD_SOFTMAX := Text("build_softmax", "What makes weights of scores", "", on=_BOOK),
-    BUILD_MERGE := Text("build_merge", "What puts heads side by side", "", on=_BOOK),
-    BUILD_RESIDUAL := Text("build_residual", "What goes into the stream", "", on=_BOOK),
-    BUILD_HEAD := Text("build_head", "What makes the logits", "", on=_BOOK),
+    *GAP.values(),
     CACHE_X := ListParam("cache_x", "Words written with a cache", on=_BOOK),
     RNN_X := ListParam("rnn_x", "Words read one after the other", on=_BOOK),
     RNN_T := SelectParam("rnn_T", "Words that a gradient runs back over", 32, on=_BOOK),

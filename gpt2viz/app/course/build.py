@@ -14,24 +14,12 @@ from gpt2viz.app import address, output, parameters, prose, run_cache
 from gpt2viz.app.course.parts import Book
 from gpt2viz.app.course.questions import Check
 from gpt2viz.app.literal import literal
-from gpt2viz.app.parameters import Text
 from gpt2viz.app.view import View
 from gpt2viz.labels import pluralize
 from gpt2viz.textbook import gaps
 from gpt2viz.textbook.expressions import LONGEST, ExpressionError
 from gpt2viz.textbook.gaps import FILLED, GAPS, NEW, Case, Draft, Gap, Verdict
 
-#: The parameter of the expression in each gap.
-_PARAMETERS: Mapping[str, Text] = {
-    "embedding": parameters.BUILD_EMBEDDING,
-    "scores": parameters.BUILD_SCORES,
-    "scale": parameters.BUILD_SCALE,
-    "mask": parameters.BUILD_MASK,
-    "softmax": parameters.BUILD_SOFTMAX,
-    "merge": parameters.BUILD_MERGE,
-    "residual": parameters.BUILD_RESIDUAL,
-    "head": parameters.BUILD_HEAD,
-}
 _ATTENTION = ("scores", "scale", "mask", "softmax", "merge")
 #: Most bytes of a model that is built here: it reruns at each change.
 _LARGEST = 600 * 2**20
@@ -106,7 +94,7 @@ def _gap(gap: Gap, cases: list[Case], other: Case) -> tuple[str, Verdict]:
             f"{gap.title}: what belongs in the gap?",
             max_chars=LONGEST,
             autocomplete="off",
-            **address.text(_PARAMETERS[gap.name]),
+            **address.text(parameters.GAP[gap.name]),
         )
         verdict = gaps.judge(gap, given, cases, other)
         if verdict.kind == "right":
