@@ -1,7 +1,7 @@
 """A GPU for tests on machines that have none: PyTorch's spare device name, computed by the CPU.
 
-It is as strict as a GPU: tensors of the CPU and of the device don't meet in one operation, and a
-tensor's numbers are reached only once it was moved. What moves is counted.
+It is as strict as a GPU: one operation can't mix tensors of the CPU and of the device, and a
+tensor's numbers can be read only after it was moved to the CPU. Moved tensors are counted.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if not hasattr(torch, NAME):  # a process can do this once
 
 
 class OnDevice(Tensor):
-    """A tensor that says that it lies on the device."""
+    """A tensor that reports the device as its own."""
 
     inside: Tensor
 
@@ -49,7 +49,7 @@ class OnDevice(Tensor):
 
 
 def compute(operation: Any, args: Any, kwargs: Any, moved: list[torch.Size]) -> Any:
-    """Do an operation on the CPU for tensors of the device, or move a tensor."""
+    """Run an operation on the CPU for tensors of the device, or move a tensor."""
     given = list(tree_iter((args, kwargs)))
     here = [x for x in given if isinstance(x, Tensor) and not isinstance(x, OnDevice) and x.dim()]
     there = [x for x in given if isinstance(x, OnDevice)]
@@ -69,14 +69,14 @@ def compute(operation: Any, args: Any, kwargs: Any, moved: list[torch.Size]) -> 
 
 
 def _plain(given: Any) -> Any:
-    """The CPU's counterpart of a tensor of the device, or of the device's name."""
+    """The CPU's counterpart of a tensor of the device, or of the device itself."""
     if isinstance(given, OnDevice):
         return given.inside
     return torch.device("cpu") if isinstance(given, torch.device) else given
 
 
 class Accelerator(TorchDispatchMode):
-    """In a ``with`` tensors can be made on the device; ``moved`` are the sizes of those fetched."""
+    """Within it tensors can be made on the device; ``moved`` has the sizes of those moved back."""
 
     def __init__(self) -> None:
         super().__init__()

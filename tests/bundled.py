@@ -1,7 +1,7 @@
 """The bundled model as tests need it: its sizes, and which of its heads does what.
 
-Another model may take its place. So no test names a head for what it does: it is found here, by
-the numbers of a GPT-2 that shares no code with the package.
+Another model may replace it. So no test names a head by its number: the head is found here by what
+it does, with a GPT-2 in NumPy that shares no code with the package.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ N_LAYER: int = _CONFIG["n_layer"]
 N_HEAD: int = _CONFIG["n_head"]
 C: int = _CONFIG["n_embd"]
 VOCABULARY: int = _CONFIG["vocab_size"]
-#: Channels of a head.
+#: The channels of a head.
 HS = C // N_HEAD
-#: Heads of all layers.
+#: The number of heads in all layers.
 HEADS = N_LAYER * N_HEAD
-#: All numbers that were learned; the unembedding is the embedding.
+#: The number of parameters; the unembedding is the embedding.
 PARAMETERS = sum(weight.size for weight in load_file(BUNDLED / "model.safetensors").values())
 
 CRANE = "A crane ate fish"
@@ -41,7 +41,7 @@ def bundled_model() -> gpt2viz.Model:
 
 
 def ids_of(text: str) -> list[int]:
-    """A text's tokens, by their numbers."""
+    """The token ids of a text."""
     return bundled_model().tokenizer.encode(text)
 
 
@@ -53,12 +53,12 @@ def stages(text: str, causal: bool = True) -> dict[str, Any]:
 
 @cache
 def weights(text: str, causal: bool = True) -> np.ndarray:
-    """(n_layer, nh, T, T)."""
+    """A text's attention weights (n_layer, nh, T, T), in NumPy."""
     return np.stack(stages(text, causal)["weights"])
 
 
 def hardest(of: np.ndarray) -> np.ndarray:
-    """The largest weight of each row, but for the token itself and the first: (…, T)."""
+    """The largest weight of each row, except on the token itself and the first: (…, T)."""
     T = of.shape[-1]
     others = ~np.eye(T, dtype=bool) & (np.arange(T) > 0)
     result: np.ndarray = np.where(others, of, 0).max(axis=-1)
@@ -66,17 +66,17 @@ def hardest(of: np.ndarray) -> np.ndarray:
 
 
 def opening(text: str = CRANE) -> tuple[int, int]:
-    """The head whose hardest looks differ least, on average, from half of a row's weight."""
+    """The head whose largest weights are closest to a half, on average: the app opens with it."""
     return best(-np.abs(hardest(weights(text)) - 0.5).mean(axis=-1))
 
 
 def back() -> tuple[int, int]:
-    """The head that looks one token back."""
+    """The previous-token head."""
     return best(np.diagonal(weights(CATS), -1, 2, 3).mean(axis=-1))
 
 
 def rests() -> tuple[int, int]:
-    """The head that rests most on the first token, of those that don't copy."""
+    """The head that attends most to the first token, of those that don't copy."""
     on_first = weights(CATS)[:, :, 1:, 0].mean(axis=-1)
     for head in copiers():
         on_first[head] = 0
@@ -84,19 +84,19 @@ def rests() -> tuple[int, int]:
 
 
 def itself() -> tuple[int, int]:
-    """The head that looks most at the query's own token."""
+    """The head that attends most to the query's own token."""
     return best(weights(CATS).diagonal(0, 2, 3)[:, :, 1:].mean(axis=-1))
 
 
 def copiers() -> list[tuple[int, int]]:
-    """The heads that give half of their weight to what followed the same token, most first."""
+    """Induction heads: more than half of their weight is on what followed the same token."""
     after = weights(CATS)[:, :, [8, 9], [2, 3]].mean(axis=-1)
     order = (divmod(int(n), N_HEAD) for n in (-after).argsort(axis=None))
     return [head for head in order if after[head] > 0.5]
 
 
 def by_copying() -> list[tuple[int, int]]:
-    """Heads by how much they give to what followed, on fifty random tokens said twice."""
+    """Induction heads on fifty random tokens, repeated once; the strongest first."""
     half = np.random.default_rng(0).choice(VOCABULARY, 50, replace=False)
     result = np.stack(reference(BUNDLED, [*half, *half], True)["weights"])
     scores = result.diagonal(-49, axis1=2, axis2=3)[:, :, 1:].mean(axis=-1)
@@ -104,7 +104,7 @@ def by_copying() -> list[tuple[int, int]]:
 
 
 def copiers_of(text: str) -> list[tuple[int, int]]:
-    """Those of them that copy on a text too, half said twice."""
+    """Those of ``by_copying`` that also copy in a text whose second half repeats the first."""
     shown = weights(text)
     half = shown.shape[-1] // 2
     on = shown.diagonal(1 - half, axis1=2, axis2=3)[:, :, 1:].max(axis=-1)
@@ -112,10 +112,10 @@ def copiers_of(text: str) -> list[tuple[int, int]]:
 
 
 def copier() -> tuple[int, int]:
-    """The first of them."""
+    """The strongest of ``copiers``."""
     return copiers()[0]
 
 
 def best(scores: np.ndarray) -> tuple[int, int]:
-    """The head with the highest of all scores (n_layer, nh)."""
+    """The (layer, head) with the highest score, of scores (n_layer, nh)."""
     return divmod(int(scores.argmax()), N_HEAD)

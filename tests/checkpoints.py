@@ -1,4 +1,4 @@
-"""Tiny random checkpoints, as transformers writes them: the files that the package has to read."""
+"""Tiny random checkpoints, in files as transformers writes them."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ CONFIG |= {"activation_function": "gelu_new", "n_inner": None, "layer_norm_epsil
 CONFIG |= {"scale_attn_weights": True, "scale_attn_by_inverse_layer_idx": False}
 CONFIG |= {"reorder_and_upcast_attn": False, "tie_word_embeddings": True}
 CONFIG |= {"bos_token_id": 0, "eos_token_id": 0}
-#: Odd sizes, untied, another ε, scores divided in deeper layers.
+#: Odd sizes, an untied unembedding, another ε, scores also divided by the layer's number.
 ODD: dict[str, Any] = {"n_embd": 15, "n_head": 3, "tie_word_embeddings": False}
 ODD |= {"layer_norm_epsilon": 0.3, "scale_attn_by_inverse_layer_idx": True}
 SHAPES: dict[str, dict[str, Any]] = {"plain": {}, "odd": ODD}
@@ -57,7 +57,7 @@ def write_tokenizer(folder: Path, vocab_size: int = 400) -> ByteLevelBPETokenize
 def write_checkpoint(
     folder: Path, *, seed: int = 0, dtype: torch.dtype = torch.float32, **changes: Any
 ) -> Path:
-    """Write a whole checkpoint into a folder, laid out as by transformers; give the folder back.
+    """Write a whole checkpoint, laid out as by transformers, into a folder; return the folder.
 
     Weights and biases are large and random, so that a wrong formula shows in the numbers.
     """
@@ -78,9 +78,9 @@ def write_checkpoint(
 
 
 def draw_as_transformers_does(config: Mapping[str, Any]) -> None:
-    """Draw the numbers that a new model of transformers begins with, and drop them.
+    """Draw the random numbers that initialise a model in transformers, and drop them.
 
-    Answers of TransformerLens are stored of the weights that a seed gives after those.
+    The stored answers of TransformerLens are for the weights that a seed gives after those.
     """
     for name, shape in shapes({**config, "tie_word_embeddings": False}):
         if len(shape) == 2:
@@ -113,7 +113,7 @@ def shapes(config: Mapping[str, Any]) -> Iterator[tuple[str, tuple[int, ...]]]:
 
 
 def transformers_model(folder: Path) -> Any:
-    """transformers' own model of a checkpoint of any family, in 32 bits and eager attention.
+    """A checkpoint of any family as transformers loads it, in float32 with eager attention.
 
     transformers takes seconds to import: only the tests that compare with it do.
     """
@@ -134,7 +134,7 @@ def edit_json(path: Path, **changes: Any) -> None:
 
 @contextmanager
 def weights_of(path: Path) -> Iterator[dict[str, torch.Tensor]]:
-    """The tensors of a checkpoint or of one file, to be changed; they are written again then."""
+    """The tensors of a checkpoint or of one file, which are written back with any changes."""
     path = path / "model.safetensors" if path.is_dir() else path
     weights = load_file(path)
     yield weights
@@ -142,7 +142,7 @@ def weights_of(path: Path) -> Iterator[dict[str, torch.Tensor]]:
 
 
 def outgrow_the_memory(folder: Path) -> None:
-    """Give a checkpoint so many tokens that its weights take twice the memory; most is a hole."""
+    """Enlarge the vocabulary in a sparse file until the weights need twice the machine's memory."""
     path = folder / "model.safetensors"
     vocab = total_memory() // (24 * 4) * 2
     with path.open("r+b") as file:
@@ -171,7 +171,7 @@ def load_ahead(monkeypatch: pytest.MonkeyPatch, folders: Mapping[str, Path]) -> 
 def with_stages(
     trace: gpt2viz.Trace, stages: Mapping[tuple[str, int | None], np.ndarray]
 ) -> gpt2viz.Trace:
-    """A run that says of some stages what it never computed."""
+    """A run with some stages replaced by other numbers."""
     every = {**trace.captured, **stages}
     tensors = {key: torch.tensor(array) for key, array in every.items()}
     return replace(trace, captured=Captured(tensors))

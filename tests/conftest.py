@@ -19,27 +19,27 @@ from gpt2viz.settings import CACHE_VARIABLE, PACKAGED_VARIABLE
 from tests.bundled import bundled_model
 from tests.checkpoints import write_checkpoint
 
-# No time limit for an example: a test says what is right, not how fast this machine is.
+# No time limit for an example: a test checks what is right, not how fast this machine is.
 settings.register_profile("gpt2viz", deadline=None)
 settings.load_profile("gpt2viz")
 
 # On a busy machine two threads wait for each other far longer than the small models compute.
 torch.set_num_threads(1)
 
-# Some virtual machines claim to have AMX, and die of its instructions: oneDNN reads this before its
-# first product of bfloat16 numbers, which training alone makes.
+# Some virtual machines claim to have AMX, and crash on its instructions. oneDNN reads this before
+# its first product of bfloat16 numbers, which only training makes.
 os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16")
 
-# What an earlier run of the tests worked out must not stand in for what is tested.
+# Results cached by an earlier run of the tests must not replace what is tested.
 os.environ[CACHE_VARIABLE] = ""
-# A model more, which the tests of it alone want to have.
+# Hide SmolLM2, which only its own tests need.
 os.environ[PACKAGED_VARIABLE] = ""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with tests that wait for others, each file beside one that computes.
+    """Start with the tests that wait for other processes, so that they overlap with computation.
 
-    The longest files last would keep one worker alone.
+    With the longest files last, one worker would be busy alone at the end.
     """
     files: tuple[dict[Path, int], dict[Path, int]] = ({}, {})
     for item in items:
@@ -50,14 +50,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Leave what is imported out of garbage collection, which would take a tenth of the time."""
+    """Freeze imported objects: collecting them would take a tenth of the time."""
     gc.freeze()
     gc.set_threshold(10_000)
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Give one worker all tests of a file, and all files that need transformers: a slow import."""
+    """Give one worker all tests of a file, and the files that need transformers, a slow import."""
     from xdist.scheduler import LoadFileScheduling
 
     def file_of(nodeid: str) -> str:
@@ -71,11 +71,11 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Say where the time went, by room: setting up, calling and tearing down, in seconds."""
+    """Print the seconds of set-up, call and teardown by room."""
     seconds: defaultdict[str, float] = defaultdict(float)
     count: Counter[str] = Counter()
     for report in (r for reports in terminalreporter.stats.values() for r in reports):
-        if type(report) is pytest.TestReport:  # not of a subtest, whose time is its test's
+        if type(report) is pytest.TestReport:  # a subtest's time is part of its test's
             room = Path(report.nodeid.split("::")[0]).parent.name
             seconds[room] += report.duration
             count[room] += report.when == "call"
@@ -97,7 +97,7 @@ def tiny(tiny_folder: Path) -> gpt2viz.Model:
 
 @pytest.fixture(scope="session")
 def model() -> gpt2viz.Model:
-    """The bundled model, in files that have no other of this name."""
+    """The bundled model; some files override it."""
     return bundled_model()
 
 

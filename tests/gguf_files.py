@@ -10,7 +10,7 @@ import numpy as np
 from gguf import MODEL_ARCH_NAMES, GGUFWriter, get_tensor_name_map
 from torch import Tensor
 
-#: A vocabulary of bytes and a merge, as byte-level files have it; the last one is a sign.
+#: A byte-level vocabulary with merges; the last token is special.
 WORDS = ["a", "b", "c", "Ġ", "ab", "1", "2", "ĠĠ", "abc", "Ã", "©", "e", "Ì", "ģ", "12", "<|end|>"]
 MERGES = ["a b", "Ġ Ġ", "ab c", "1 2"]
 BYTE_LEVEL: dict[str, Any] = {
@@ -67,7 +67,7 @@ def write_gguf(
 
 
 def close(writer: GGUFWriter) -> None:
-    """Write all that was added."""
+    """Write the file with all that was added."""
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
@@ -80,7 +80,7 @@ def _add(writer: GGUFWriter, key: str, value: Any) -> None:
 
 
 def _interleaved(weight: np.ndarray[Any, Any], n_heads: int) -> np.ndarray[Any, Any]:
-    """A head's rows as llama.cpp wants them: the two of a pair side by side."""
+    """A head's rows in llama.cpp's order: the two of a RoPE pair side by side."""
     hs = len(weight) // n_heads
     order = [
         head * hs + i + half

@@ -1,7 +1,7 @@
 """Enough of the Hugging Face hub's protocol, on 127.0.0.1, for the unmodified client.
 
-What is known of it: /api/models/NAME?blobs=True lists the files, and .../NAME/revision/REVISION
-those of a revision; HEAD and GET of
+The protocol: /api/models/NAME?blobs=True lists the files, and .../NAME/revision/REVISION those of a
+revision; HEAD and GET of
 /NAME/resolve/REVISION/FILE carry X-Repo-Commit and ETag, and for large files redirect to another
 host, with X-Linked-Size and X-Linked-Etag; errors carry X-Error-Code.
 """
@@ -27,15 +27,15 @@ COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
 
 def commit(name: str) -> str:
-    """That of a model's folder; each "name@revision" has one of its own."""
+    """The commit of a model's folder; each "name@revision" has its own."""
     return hashlib.sha1(name.encode()).hexdigest() if "@" in name else COMMIT  # noqa: S324
 
 
 @dataclass
 class Hub:
-    """Folders by the name of the model, or "name@revision", and what goes wrong.
+    """Folders by the name of the model, or "name@revision", and the faults to simulate.
 
-    ``requests`` are all that came.
+    ``requests`` has all requests received.
     """
 
     folders: dict[str, Path] = field(default_factory=dict)
@@ -43,11 +43,11 @@ class Hub:
     private: dict[str, str] = field(default_factory=dict)
     gated: set[str] = field(default_factory=set)
     large: int = 10_000
-    #: After so many bytes of a large file the connection is cut, so many times.
+    #: The connection is cut after so many bytes of a large file, ``cuts`` times.
     cut_after: int = 0
     cuts: int = 0
     damaged: bool = False
-    #: The second half of a large file waits for it.
+    #: If ``slow``, the second half of a large file waits for this event.
     go_on: Event = field(default_factory=Event)
     slow: bool = False
     failing: int = 0
@@ -165,7 +165,7 @@ class Answer(BaseHTTPRequestHandler):
 
 
 class Server(ThreadingHTTPServer):
-    """One that says nothing of clients who hang up, as those do whose disk is full."""
+    """A server that ignores clients which disconnect, as those do whose disk is full."""
 
     daemon_threads = True
 
@@ -176,7 +176,7 @@ class Server(ThreadingHTTPServer):
 
 @contextmanager
 def serving(hub: Hub) -> Iterator[Hub]:
-    """Serve ``hub`` on a free port; its ``address`` is then known."""
+    """Serve ``hub`` on a free port, and set its ``address``."""
     server = Server(("127.0.0.1", 0), type("Bound", (Answer,), {"hub": hub}))
     hub.address = f"http://127.0.0.1:{server.server_address[1]}"
     thread = Thread(target=server.serve_forever, args=(0.02,), daemon=True)

@@ -49,7 +49,7 @@ class Attention(nn.Module):
         return self.c_proj(attend(*self.c_attn(x).split(C, dim=2)))
 
 
-class AttentionOf2020(nn.Module):
+class OldAttention(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.key, self.query, self.value = (nn.Linear(C, C) for _ in range(3))
@@ -78,10 +78,10 @@ class Block(nn.Module):
         return x + mlp["c_proj"](mlp["act"](mlp["c_fc"](self.ln_2(x))))
 
 
-class BlockOf2020(nn.Module):
+class OldBlock(nn.Module):
     def __init__(self) -> None:
         super().__init__()
-        self.ln1, self.attn, self.ln2 = nn.LayerNorm(C), AttentionOf2020(), nn.LayerNorm(C)
+        self.ln1, self.attn, self.ln2 = nn.LayerNorm(C), OldAttention(), nn.LayerNorm(C)
         self.mlp = nn.Sequential(nn.Linear(C, 4 * C), nn.GELU(), nn.Linear(4 * C, C), nn.Dropout(0))
 
     def forward(self, x: Tensor) -> Tensor:
@@ -89,7 +89,7 @@ class BlockOf2020(nn.Module):
         return x + self.mlp(self.ln2(x))
 
 
-class Today(nn.Module):
+class CurrentGPT(nn.Module):
     """nanoGPT (its exact GELU, tied) or minGPT (the tanh GELU, a head of its own)."""
 
     def __init__(self, nano: bool, bias: bool = True, mask: bool = False) -> None:
@@ -115,12 +115,12 @@ class Today(nn.Module):
         return self.lm_head(parts["ln_f"](x))
 
 
-class MinGPTOf2020(nn.Module):
+class OldMinGPT(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.tok_emb = nn.Embedding(V, C)
         self.pos_emb = nn.Parameter(torch.zeros(1, T, C))
-        self.blocks = nn.Sequential(*(BlockOf2020() for _ in range(L)))
+        self.blocks = nn.Sequential(*(OldBlock() for _ in range(L)))
         self.ln_f = nn.LayerNorm(C)
         self.head = nn.Linear(C, V, bias=False)
 
@@ -141,12 +141,12 @@ def random_weights(network: nn.Module) -> nn.Module:
 
 def save_nano(network: nn.Module, file: Path, bias: bool, compiled: bool = False) -> None:
     """``ckpt.pt`` as nanoGPT's train.py writes it."""
-    before = "_orig_mod." if compiled else ""
+    prefix = "_orig_mod." if compiled else ""
     arguments: dict[str, Any] = {"n_layer": L, "n_head": H, "n_embd": C, "block_size": T}
     arguments |= {"bias": bias, "vocab_size": V, "dropout": 0.0}
     optimizer = torch.optim.AdamW(network.parameters())
     saved = {
-        "model": {before + name: weight for name, weight in network.state_dict().items()},
+        "model": {prefix + name: weight for name, weight in network.state_dict().items()},
         "optimizer": optimizer.state_dict(),
         "model_args": arguments,
         "iter_num": 5000,

@@ -1,7 +1,7 @@
-"""The page that runs a model, in Chromium from the disk: what its own scripts make of a sentence.
+"""The page that runs a model, opened from a file in Chromium, compared with NumPy.
 
-``make test`` compares some of ``SENTENCES`` with NumPy, and what is written on after a few:
-all of them, with and without the mask and ten tokens after each, took 39 busy minutes. That is
+``make test`` compares some of ``SENTENCES``, and the tokens generated after a few. All of them,
+with and without the mask and with ten tokens generated after each, take 39 minutes:
 
     python -m tests.live_page
 """
@@ -34,8 +34,8 @@ from tests.numpy_gpt2 import reference, softmax
 
 WORDS = (BUNDLED / "sample.txt").read_text(encoding="utf-8").split()
 SCRIPTS = [text for text in TEXTS if text]
-#: The app's sentences, the page's, those of ten scripts, emoji and code, also beside each other,
-#: pieces of stories from one word to 190, and the longest text.
+#: The examples of the app and of the page; ten scripts, emoji and code, alone and joined in pairs;
+#: passages of stories, from one word to 190; and the longest text.
 SENTENCES = [
     *(example.text for example in EXAMPLES),
     *live_page.EXAMPLES,
@@ -46,7 +46,7 @@ SENTENCES = [
     *(" ".join(["a"] * count) for count in (1, 2, 256)),
 ]
 
-# Instead of drawing, the page's start hands out what it has made, with the functions that it calls.
+# Instead of drawing, the page's start returns what it has made, with the functions that it calls.
 _DRAWS = "  listen(view)\n  await read(view)\n"
 _GIVES = "  return { ...view, forward, predict, continuation, likeliest, strongestLinks }\n"
 _RUN = """
@@ -70,7 +70,7 @@ async ({ text, causal, tokens, stages }) => {
 
 
 def rounded(model: gpt2viz.Model, folder: Path, out: Path) -> Path:
-    """A model of a folder with the weights that a page of it has, as a checkpoint."""
+    """Write a checkpoint with the rounded weights that a model's page has; return its folder."""
     network = pack(model, live_page._vocabulary(model)["letters"]).model.network
     tensors = {
         name: np.ascontiguousarray(w.numpy().T if name.endswith(CONV1D) else w.numpy())
@@ -83,7 +83,7 @@ def rounded(model: gpt2viz.Model, folder: Path, out: Path) -> Path:
 
 
 class LivePage:
-    """A model's page, open in Chromium, beside NumPy with the weights that the page has."""
+    """A model's page, open in Chromium, and NumPy with the same weights to compare it with."""
 
     def __init__(self, page: Page, folder: Path, out: Path) -> None:
         self.page, self.folder, self.model = page, folder, gpt2viz.load_model(folder)
@@ -98,9 +98,9 @@ class LivePage:
         page.evaluate(f"async () => {{ {code}\nwindow.own = {call} }}")
 
     def check(self, text: str, *, causal: bool, tokens: int) -> float:
-        """Compare all that it makes of a text, and of the ``tokens`` that it writes on.
+        """Compare everything computed for a text, and the ``tokens`` generated after it.
 
-        Returns how far rounding moves a probability of the next token.
+        Returns the largest change of a next token's probability by rounding the weights.
         """
         given = {"text": text, "causal": causal, "tokens": tokens, "stages": live_page._STAGES}
         answer: dict[str, Any] = self.page.evaluate(_RUN, given)
@@ -109,7 +109,7 @@ class LivePage:
         assert answer["text"] == text
         expected = reference(self.of_page, ids, causal)
         self._compare_heads(text, answer, expected)
-        self._compare_looks(answer, expected["weights"])
+        self._compare_links(answer, expected["weights"])
         after = softmax(expected["logits"][-1])
         assert_allclose(answer["probabilities"], after, atol=1e-4)
         likeliest = np.argsort(-np.asarray(answer["probabilities"]), kind="stable")[:5]
@@ -144,8 +144,8 @@ class LivePage:
             made = part.reshape(*of_heads.shape[:2], *shape)
             assert_allclose(made, exact, rtol=1e-5, atol=1e-4, err_msg=f"{key} of {text}")
 
-    def _compare_looks(self, answer: dict[str, Any], weights: list[np.ndarray]) -> None:
-        """The heads that look hardest from each token; of almost equal ones either."""
+    def _compare_links(self, answer: dict[str, Any], weights: list[np.ndarray]) -> None:
+        """The strongest links of each token; of almost equal weights, either may win."""
         keys, most = zip(*map(strongest_links, weights), strict=True)
         links, n_head = TopAttention(np.stack(keys), np.stack(most)), self.model.config.n_head
         both = zip(answer["links"], links.strongest_of_each, strict=True)
@@ -158,7 +158,7 @@ class LivePage:
 
 
 def main() -> None:
-    """Compare all sentences, and print how far rounding moves a probability at most."""
+    """Compare all sentences, and print the largest change of a probability by rounding."""
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=find_chromium(), args=list(FLAGS))
         context = browser.new_context(offline=True)
@@ -169,7 +169,7 @@ def main() -> None:
             for causal in (True, False)
         }
         browser.close()
-    print(f"{len(SENTENCES)} sentences of {min(lengths)} to {max(lengths)} tokens are as NumPy's.")
+    print(f"{len(SENTENCES)} sentences of {min(lengths)} to {max(lengths)} tokens match NumPy.")
     print("Rounding moves a probability by at most", json.dumps(moved))
     print(f"{time.monotonic() - start:.0f} s")
 

@@ -24,7 +24,7 @@ _LLAMA3 = {"rope_type": "llama3", "rope_theta": 50.0, "factor": 8.0, "low_freq_f
 _LLAMA3 |= {"high_freq_factor": 4.0, "original_max_position_embeddings": 16}
 _SLIDING = {"use_sliding_window": True, "sliding_window": 3, "max_window_layers": 1}
 
-#: A model of each family, with every switch on in one of them and off in another.
+#: Models of each family: every option is on in one of them and off in another.
 FAMILIES: dict[str, dict[str, Any]] = {
     "llama": {},
     "llama, one group, all biases, linear RoPE": {
@@ -53,7 +53,7 @@ FAMILIES: dict[str, dict[str, Any]] = {
 
 
 def write_llama(folder: Path, *, seed: int = 0, **changes: Any) -> Path:
-    """Write a whole checkpoint into a folder and give the folder back.
+    """Write a whole checkpoint into a folder; return the folder.
 
     Weights and biases are large and random, so that a wrong formula shows in the numbers.
     """

@@ -1,16 +1,16 @@
-"""Make one function after another return a wrong number, and demand that a test turns red.
+"""Make one function after another return a wrong number, and check that some test fails.
 
     python -m tests.mutants             every function of the rooms of numbers
-    python -m tests.mutants lens mask   those whose name has one of these words
-    python -m tests.mutants --since HEAD~5   those whose source is another since that commit
+    python -m tests.mutants lens mask   those with one of these words in their name
+    python -m tests.mutants --since HEAD~5   those whose source has changed since that commit
 
-A function that returns numbers, alone or as fields of a value, is a mutant: they become 1 % too
-large, an integer one too many, a truth its opposite. Nothing of its source is quoted, so the code
-can be rewritten. One of its room's tests must notice: first those of its module
-(``run/edits.py``: ``tests/run/test_edits.py``) are run and those that name it, then the others.
+Each function that returns numbers, alone or as fields of a value, gives a mutant: floats become 1 %
+too large, integers one too large, booleans their opposite. No source is quoted, so the code can be
+rewritten. A test of the same room must fail: first run are those of the function's module
+(``run/edits.py``: ``tests/run/test_edits.py``) and those that mention it, then the others.
 
-Every invariant (rows sum to 1, zeros above the diagonal) also holds for a wrong scale; that tests
-compare with independent oracles is what this shows.
+Invariants (rows sum to 1, zeros above the diagonal) also hold at a wrong scale, so this shows that
+tests compare with independent oracles.
 """
 
 from __future__ import annotations
@@ -39,34 +39,34 @@ from zlib import crc32
 
 ROOT = Path(__file__).parents[1]
 ROOMS = ("model", "run", "analysis", "anatomy", "survey", "textbook", "pictures")
-#: Annotations of what holds no number, or isn't there yet when a function returns.
+#: Return types without numbers, or whose numbers are computed after the function returns.
 NO_NUMBERS = re.compile(r"^(None|str|bytes|Path|Any|Figure)\b|Iterator|Callable|\bstr\b")
-#: What the process of a mutant ends with.
-RED, GREEN, NO_NUMBER = 10, 11, 12
-VERDICTS = {RED: "noticed", GREEN: "SURVIVED", NO_NUMBER: "no number"}
-#: Loaded before the processes are forked, as each would spend seconds on them.
-LOADED_ONCE = (
+#: Exit codes of a mutant's process.
+KILLED, SURVIVED, NOTHING_CHANGED = 10, 11, 12
+VERDICTS = {KILLED: "noticed", SURVIVED: "SURVIVED", NOTHING_CHANGED: "no number"}
+#: Imported before forking, as each process would spend seconds on them.
+PRELOADED = (
     *("torch", "pandas", "plotly.graph_objects", "transformers.models.gpt2.modeling_gpt2"),
     *("pytest", "hypothesis.strategies"),
 )
-#: A test that hangs on a wrong number has noticed it.
+#: Seconds; a test that hangs on a wrong number has noticed it.
 LIMIT = 120
 
-#: Functions whose number nobody is shown, or that may differ: with the reason.
+#: Functions whose number is never shown, or that may differ, with the reason.
 EXEMPT: dict[str, str] = {
-    "model.fingerprint._stamp": "a mark, of which only counts whether it is the same",
-    "model.hub._Watched.write": "how much was written; the hub's client never asks",
+    "model.fingerprint._stamp": "a mark that is only compared for equality",
+    "model.hub._Watched.write": "the number of bytes written, which the hub's client ignores",
     "model.tokenizer.Tokenizer._cutting": "a key: equal tokenizers have equal ones",
     "model.tokenizer.TokenList._cutting": "a key: equal tokenizers have equal ones",
     "run.forward.gradients": "for estimates alone: tests/analysis holds these against slopes",
-    "run.tracer._reference": "a run that was given, or that reference_run made",
-    "run.tracer._source": "a run that was given, or that trace made",
+    "run.tracer._reference": "the given run, or one that reference_run made",
+    "run.tracer._source": "the given run, or one that trace made",
 }
 
 
 @dataclasses.dataclass(frozen=True)
 class Mutant:
-    """A function, by its module's name and its own, that is to return a wrong number."""
+    """A function, by its module and name, that is to return a wrong number."""
 
     module: str
     function: str
@@ -75,7 +75,7 @@ class Mutant:
         return f"{self.module.removeprefix('gpt2viz.')}.{self.function}"
 
     def tests(self) -> tuple[list[str], list[str]]:
-        """The files of tests that know of its module, and its room's others."""
+        """The test files that mention its module, and the others of its room."""
         room, name = self.module.split(".")[1], self.module.split(".")[-1]
         room_tests = sorted((ROOT / "tests" / room).glob("test_*.py"))
         own = [path for path in room_tests if path.stem == f"test_{name}"]
@@ -92,7 +92,7 @@ class Mutant:
 def mutants(since: str = "") -> Iterator[Mutant]:
     """Every function and method of ``ROOMS`` that may return numbers, by its annotation.
 
-    With the name of a commit, only those that it lacks or that do another thing there.
+    With a commit, only those that are new or changed since.
     """
     for room in ROOMS:
         for path in sorted((ROOT / "gpt2viz" / room).rglob("*.py")):
@@ -146,7 +146,7 @@ def wrong(value: Any) -> Any:
 
 
 def _wrong_fields(value: Any) -> Any:
-    """A dataclass with its floats and arrays of them a little off: what it was measured to be."""
+    """A dataclass with its floats and float arrays a little off."""
     off = {
         field.name: wrong(number)
         for field in dataclasses.fields(value)
@@ -173,21 +173,21 @@ def broken(right: Callable[..., Any]) -> Callable[..., Any]:
     return function
 
 
-#: Whether what the mutant of this process returned had numbers: of each call.
+#: For the calls of this process's mutant: True if the value that it returned was changed.
 returned = set[bool]()
 
 
 class Planting(importlib.abc.MetaPathFinder):
-    """Decorates the mutant with ``broken`` as its module is loaded, so that nobody has the other.
+    """Decorates the mutant with ``broken`` while its module is loaded, before anyone can import it.
 
-    The innermost of its decorators it is: properties, caches and tables take what it makes.
+    It becomes the innermost decorator: properties, caches and tables get the broken function.
     """
 
     def __init__(self, mutant: Mutant) -> None:
         self.mutant = mutant
 
     def find_spec(self, name: str, path: Any, target: Any = None) -> Any:
-        """The usual one, whose loader runs a module with one decorator more."""
+        """The usual spec, with a loader that adds the decorator."""
         if name != self.mutant.module:
             return None
         spec = importlib.machinery.PathFinder.find_spec(name, path)
@@ -207,11 +207,11 @@ class Planting(importlib.abc.MetaPathFinder):
         exec(compile(ast.fix_missing_locations(tree), module.__file__, "exec"), vars(module))  # noqa: S102 (our own)
 
 
-def noticed(mutant: Mutant) -> None:
-    """Run the tests with the mutant in this process, which ends with ``RED`` where one fails.
+def run_tests(mutant: Mutant) -> None:
+    """Run the tests with the mutant in this process; exit with ``KILLED`` if one fails.
 
-    The room's other tests are read only if those that know of the module notice nothing: to collect
-    a whole room takes longer than most tests of a function.
+    The room's other tests are collected only if those that mention the module pass: collecting a
+    whole room takes longer than most tests of a function.
     """
     import pytest
 
@@ -223,17 +223,17 @@ def noticed(mutant: Mutant) -> None:
         for files in filter(None, mutant.tests()):
             code = pytest.main([*options, *files])
             if code in (pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.INTERRUPTED):
-                os._exit(RED)
+                os._exit(KILLED)
             if code != pytest.ExitCode.OK:
                 os._exit(int(code))
             if returned == {False}:
-                os._exit(NO_NUMBER)
-    os._exit(GREEN if any(returned) else NO_NUMBER)
+                os._exit(NOTHING_CHANGED)
+    os._exit(SURVIVED if any(returned) else NOTHING_CHANGED)
 
 
 def survivors(chosen: Sequence[Mutant]) -> list[Mutant]:
     """The mutants that no test notices; one process each, as many at a time as there are cores."""
-    for library in LOADED_ONCE:
+    for library in PRELOADED:
         importlib.import_module(library)
     sys.modules["torch"].set_num_threads(1)  # threads don't survive a fork
     fork = multiprocessing.get_context("fork")
@@ -241,7 +241,7 @@ def survivors(chosen: Sequence[Mutant]) -> list[Mutant]:
     waiting, survived = list(reversed(chosen)), []
     while waiting or running:
         while waiting and len(running) < (os.cpu_count() or 1):
-            process = fork.Process(target=noticed, args=(mutant := waiting.pop(),))
+            process = fork.Process(target=run_tests, args=(mutant := waiting.pop(),))
             process.start()
             running[process.sentinel] = mutant, process, time.monotonic()
         ended = wait(list(running), timeout=1)
@@ -250,23 +250,23 @@ def survivors(chosen: Sequence[Mutant]) -> list[Mutant]:
             mutant, process, _ = running.pop(sentinel)
             process.kill()
             process.join()
-            code = RED if sentinel in late else process.exitcode or 0
+            code = KILLED if sentinel in late else process.exitcode or 0
             if code not in VERDICTS:
                 raise RuntimeError(f"{mutant}: its tests did not run (exit code {code})")
-            survived += [mutant] if code == GREEN else []
+            survived += [mutant] if code == SURVIVED else []
             print(f"{VERDICTS[code]:9} {mutant}", flush=True)
     return survived
 
 
 def _git(*arguments: str, missing: str | None = None) -> str:
-    """The output of git, or ``missing`` where it has nothing of that name."""
+    """The output of git, or ``missing`` if git fails."""
     command = ["git", *arguments]
     made = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=missing is None)
     return made.stdout if made.returncode == 0 or missing is None else missing
 
 
 def main() -> int:
-    """Try the mutants that the command line names; 0 where each one was noticed."""
+    """Try the mutants that the command line names; return 0 if all of them were noticed."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("words", nargs="*")
     parser.add_argument("--since", default="", help="only what has changed since this commit")

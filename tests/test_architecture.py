@@ -13,7 +13,7 @@ SOURCES = sorted(
     [ROOT / "app.py", *(ROOT / "pages").glob("*.py"), *(ROOT / "gpt2viz").rglob("*.py")]
 )
 
-#: CONTRIBUTING's map, a row a room: which rooms it may import, and which libraries it may not.
+#: The rows of CONTRIBUTING's map, by room: the rooms it may import, and the libraries it may not.
 MAP = {
     room: (set(re.findall(r"`([\w.]+)/?`", rooms)), set(re.findall(r"`(\w+)`", libraries)))
     for room, rooms, libraries in re.findall(
@@ -24,7 +24,7 @@ MAP = {
 }
 #: Modules beside the rooms, which every room may use: plain words and files.
 BASE = {"arrays", "errors", "extras", "files", "labels", "plugins", "settings"}
-#: May use every room: what a person imports, and the command's start.
+#: Modules above the rooms, which may use every room: what users import, and the command's start.
 TOP = {"__init__", "__main__", "figures", "heads", "offline"}
 
 
@@ -48,13 +48,13 @@ MODULES = {module_of(path) for path in SOURCES}
 
 @cache
 def nodes(path: Path) -> tuple[ast.AST, ...]:
-    """All of a file's code, the module first."""
+    """All syntax nodes of a file, the module first."""
     return tuple(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
 
 
 def imports(code: Iterable[ast.AST]) -> Iterator[str]:
-    """Dotted names of everything imported, inside functions too, and of modules named in strings,
-    as ``import_module`` takes them.
+    """Dotted names of all imports, inside functions too, and of modules named in strings, as for
+    ``import_module``.
     """
     for node in code:
         if isinstance(node, ast.Import):
@@ -65,8 +65,8 @@ def imports(code: Iterable[ast.AST]) -> Iterator[str]:
             yield node.value
 
 
-def loaded(path: Path) -> set[str]:
-    """The libraries that are imported when the code runs, and not to name a type alone."""
+def libraries_of(path: Path) -> set[str]:
+    """The libraries that are imported at run time, not just for type annotations."""
     for_types = {
         id(inner)
         for node in nodes(path)
@@ -78,7 +78,7 @@ def loaded(path: Path) -> set[str]:
     return {name.split(".")[0] for name in result}
 
 
-def named(path: Path) -> str:
+def relative(path: Path) -> str:
     return str(path.relative_to(ROOT))
 
 
@@ -90,7 +90,7 @@ def test_the_map_has_every_room() -> None:
     assert beside == BASE | TOP
 
 
-def test_the_map_leads_to_what_is_there() -> None:
+def test_paths_in_the_map_exist() -> None:
     text = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
     tables = [rest.partition("\n\n")[0] for rest in text.split("| go to |")[1:]]
     paths = {path for table in tables for path in re.findall(r"`([\w./]+/[\w./]*)`", table)}
@@ -107,7 +107,7 @@ def test_the_tests_mirror_the_rooms() -> None:
 def test_imports_point_down() -> None:
     offenders = []
     for path in SOURCES:
-        room, libraries = room_of(module_of(path)), loaded(path)
+        room, libraries = room_of(module_of(path)), libraries_of(path)
         ours = {room_of(name) for name in imports(nodes(path)) if name.startswith("gpt2viz.")}
         if room in BASE:
             wrong = ours - BASE | libraries & {
@@ -124,15 +124,15 @@ def test_imports_point_down() -> None:
             wrong |= libraries & forbidden
         else:
             continue
-        offenders += [f"{named(path)}: {name}" for name in sorted(wrong)]
+        offenders += [f"{relative(path)}: {name}" for name in sorted(wrong)]
     assert not offenders
 
 
-def test_nobody_waits_for_the_package_it_is_in() -> None:
-    """One thread that imports a package and another that imports a part of it would wait for each
-    other, and Python then gives one of them half a module."""
+def test_modules_do_not_import_from_their_own_package() -> None:
+    """Else two threads, one importing a package and one a part of it, would deadlock, and Python
+    would give one of them a half-initialised module."""
     waiting = [
-        named(path)
+        relative(path)
         for path in SOURCES
         for node in ast.parse(path.read_text(encoding="utf-8")).body
         if isinstance(node, ast.ImportFrom)
@@ -149,16 +149,16 @@ def test_nobody_waits_for_the_package_it_is_in() -> None:
 
 def test_functions_fit_a_screen() -> None:
     assert not [
-        f"{named(path)}:{node.lineno} {node.name}"
+        f"{relative(path)}:{node.lineno} {node.name}"
         for path in SOURCES
         for node in nodes(path)
         if isinstance(node, ast.FunctionDef) and (node.end_lineno or 0) - node.lineno >= 50
     ]
 
 
-def test_only_renderers_and_files_know_plotly() -> None:
-    """All else reads the picture, and nothing back from what was drawn of it."""
-    users = {named(path) for path in SOURCES if "plotly" in loaded(path)}
+def test_only_renderers_and_exports_import_plotly() -> None:
+    """Everything else reads the picture itself, never the drawn figure."""
+    users = {relative(path) for path in SOURCES if "plotly" in libraries_of(path)}
     drawing = {path for path in users if path.startswith("gpt2viz/pictures/plotly/")}
     assert drawing
     assert users - drawing == {"gpt2viz/export/page.py"}
@@ -166,7 +166,7 @@ def test_only_renderers_and_files_know_plotly() -> None:
 
 def test_only_the_tracer_registers_hooks() -> None:
     hooking = {
-        named(path)
+        relative(path)
         for path in SOURCES
         if re.search("register_.*forward|_forward_hooks", path.read_text(encoding="utf-8"))
     }
@@ -177,38 +177,38 @@ HOOKING = {f"gpt2viz/run/{name}.py" for name in ("forward", "compat", "derived")
 
 
 def test_the_causal_mask_is_made_in_one_place() -> None:
-    """Elsewhere a triangle is something else: what came before, every two heads, a lesson."""
+    """Triangles elsewhere are something else: earlier tokens, pairs of heads, a lesson."""
     triangle = re.compile(r"\b(?:triu|tril|tri)(?:_indices)?\(|positions >|> positions\[")
-    made = {named(path) for path in SOURCES if triangle.search(path.read_text(encoding="utf-8"))}
+    made = {relative(path) for path in SOURCES if triangle.search(path.read_text(encoding="utf-8"))}
     assert made == {"gpt2viz/model/mask.py", *TRIANGLES}
 
 
 TRIANGLES = {
     "gpt2viz/analysis/scores.py",  # earlier tokens equal to the query's
-    "gpt2viz/training/pressure.py",  # each two heads once
+    "gpt2viz/training/pressure.py",  # each pair of heads once
     *(f"gpt2viz/textbook/{name}.py" for name in ("attention", "mistakes")),  # shown whole
 }
 
 
 def test_every_picture_and_table_can_be_saved() -> None:
-    """Drawn through ``app/output.py`` they are found by *Save*; drawn otherwise they are not."""
+    """*Save* finds only what is drawn through ``app/output.py``."""
     elsewhere = {
-        f"{named(path)}:{node.lineno}: use output.picture or output.table"
+        f"{relative(path)}:{node.lineno}: use output.picture or output.table"
         for path in SOURCES
-        if named(path) != "gpt2viz/app/output.py"
+        if relative(path) != "gpt2viz/app/output.py"
         for node in nodes(path)
         if isinstance(node, ast.Attribute) and node.attr in ("plotly_chart", "dataframe")
     }
     assert not elsewhere
 
 
-#: Where another library's private names may be used: nowhere else.
-PRIVATE_GROUND = {"gpt2viz/app/compat.py", "gpt2viz/model/compat.py", "gpt2viz/run/compat.py"}
-#: Documented, for all their underscore.
+#: The only modules that may use private names of libraries.
+COMPAT_MODULES = {"gpt2viz/app/compat.py", "gpt2viz/model/compat.py", "gpt2viz/run/compat.py"}
+#: Documented names with an underscore.
 DOCUMENTED = {"_asdict", "_exit", "_fields", "_replace"}
 
 
-def test_private_names_of_others_are_used_in_one_place_a_room() -> None:
+def test_private_names_of_libraries_are_used_only_in_compat_modules() -> None:
     ours = {
         node.name if isinstance(node, ast.FunctionDef | ast.ClassDef) else node.attr
         for path in SOURCES
@@ -221,9 +221,9 @@ def test_private_names_of_others_are_used_in_one_place_a_room() -> None:
         )
     }
     result = {
-        f"{named(path)}:{node.lineno} {node.attr}"
+        f"{relative(path)}:{node.lineno} {node.attr}"
         for path in SOURCES
-        if named(path) not in PRIVATE_GROUND
+        if relative(path) not in COMPAT_MODULES
         for node in nodes(path)
         if isinstance(node, ast.Attribute)
         and re.match(r"_[a-z]", node.attr)

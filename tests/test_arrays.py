@@ -1,4 +1,4 @@
-"""The largest of an array, against sorting all of it."""
+"""The largest numbers of an array, compared with a full sort."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from gpt2viz.arrays import largest
     st.lists(st.sampled_from([0.0, 1.0, 2.5, -1.0, float("nan"), float("inf"), -float("inf")])),
     st.integers(0, 12),
 )
-def test_the_largest_are_the_first_of_all_sorted(numbers: list[float], n: int) -> None:
-    """With equal numbers, some that are none, fewer than are asked for, or none at all."""
+def test_largest_equals_the_start_of_a_full_sort(numbers: list[float], n: int) -> None:
+    """Also with ties, NaN, fewer numbers than asked for, or none at all."""
     result = np.array(numbers)
     assert_array_equal(largest(result, n), np.argsort(-result, kind="stable")[:n])
     if not np.isnan(result).any():

@@ -1,4 +1,4 @@
-"""Nasty texts are read to the last byte or refused in words, and shown as they are."""
+"""Nasty texts are encoded byte for byte or refused with a message, and shown verbatim."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ NASTY = [
     "&#58;streamlit&#58; :streamlit: :material_home: :100: a -> b <- c -- d >= e ~= f",
     "../../../etc/passwd %2e%2e%2f file:///etc/passwd C:\\con\\nul",
 ]
-any_text = st.text(st.characters(exclude_categories=()), max_size=80)  # half surrogates too
+any_text = st.text(st.characters(exclude_categories=()), max_size=80)  # lone surrogates too
 
 
 @cache
@@ -48,7 +48,7 @@ def bundled() -> Tokenizer:
     return load_tokenizer(gpt2viz.BUNDLED)
 
 
-def check(text: str) -> None:
+def check_round_trip(text: str) -> None:
     tokenizer = bundled()
     if any("\ud800" <= char <= "\udfff" for char in text):
         with pytest.raises(gpt2viz.TextError, match=r"Character \d+ of the text \(U\+D[89A-F]"):
@@ -59,25 +59,25 @@ def check(text: str) -> None:
     assert tokenizer.decode(ids) == text
 
 
-def test_every_byte_comes_back(subtests: pytest.Subtests) -> None:
+def test_nasty_texts_round_trip(subtests: pytest.Subtests) -> None:
     for text in NASTY:
         with subtests.test(text=text):
-            check(text)
-            check(text * 50)
+            check_round_trip(text)
+            check_round_trip(text * 50)
 
 
 @given(text=any_text)
 @example(text="\ud83d\ude00")
 @example(text="\udc80")
 @settings(max_examples=200)
-def test_any_text_is_read_or_refused(text: str) -> None:
-    check(text)
+def test_any_text_round_trips_or_is_refused(text: str) -> None:
+    check_round_trip(text)
 
 
-def test_a_long_text_is_read(subtests: pytest.Subtests) -> None:
+def test_long_texts_round_trip(subtests: pytest.Subtests) -> None:
     for unit in (" ", "🦩", "word "):
         with subtests.test(unit=unit):
-            check(unit * (200_000 // len(unit.encode())))
+            check_round_trip(unit * (200_000 // len(unit.encode())))
 
 
 rendered = MarkdownIt("commonmark").enable(["strikethrough", "table", "linkify"])
@@ -85,18 +85,18 @@ rendered = MarkdownIt("commonmark").enable(["strikethrough", "table", "linkify"]
 
 @given(text=st.text(st.characters(exclude_categories=["Cs"]), max_size=60))
 @settings(max_examples=300)
-def test_markdown_shows_it_and_nothing_else(text: str) -> None:
-    shows(text)
+def test_literal_gives_plain_text_in_markdown(text: str) -> None:
+    check_literal(text)
 
 
-def test_markdown_of_nasty_texts(subtests: pytest.Subtests) -> None:
+def test_literal_gives_plain_text_for_nasty_texts(subtests: pytest.Subtests) -> None:
     for text in NASTY:
         with subtests.test(text=text):
-            shows(text)
+            check_literal(text)
 
 
-def shows(text: str) -> None:
-    """One paragraph of plain text, with the signs of the text and those that spell controls."""
+def check_literal(text: str) -> None:
+    """Check that the Markdown is one paragraph of plain text, control characters spelled out."""
     parsed = rendered.parse(f"x{literal(text)}x")
     assert [token.type for token in parsed] == ["paragraph_open", "inline", "paragraph_close"]
     kinds = {child.type for child in parsed[1].children or ()}
@@ -104,13 +104,13 @@ def shows(text: str) -> None:
     for char in literal(text).replace("\n", ""):
         assert unicodedata.category(char) not in ("Cc", "Zl", "Zp")
         assert unicodedata.category(char) != "Cf" or char in "\u2060\u2068\u2069"
-    # What Streamlit's reader looks for in the text that is left: addresses, names, arrows.
+    # What Streamlit's parser replaces even in plain text: addresses, emoji names, arrows.
     result = "".join(child.content or "\n" for child in parsed[1].children or ())
     assert not re.search(r"https?://|www\.|[^\s\u2060]@\S|:[+-]*\w[\w+-]*:", result, re.IGNORECASE)
     assert not re.search(r"(^|\s)(<->|->|<-|--|>=|<=|~=)(\s|$)", result)
 
 
-def test_nothing_after_a_word_from_right_to_left_is_turned() -> None:
+def test_right_to_left_words_are_isolated() -> None:
     for text in ("مرحبا", "שלום", "٣"):
         assert bidi_isolate(text) == f"\u2068{text}\u2069"
         assert literal(label(text.encode())) == f"\u2068{text}\u2069"

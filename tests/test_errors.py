@@ -1,4 +1,4 @@
-"""Every error that the package raises travels: out of a process by a pickle, and as a copy."""
+"""Every error of the package can be pickled, to leave a process, and copied."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ import gpt2viz
 from gpt2viz.errors import ContextError, PatchError
 
 DECLARED = re.compile(r"^class (\w+)\(\w*(?:Error|Exception)\b", re.MULTILINE)
-#: What those are made of that take more than a message.
-MADE_OF: dict[type[BaseException], tuple[Any, ...]] = {
+#: The arguments of errors that take more than a message.
+ARGUMENTS: dict[type[BaseException], tuple[Any, ...]] = {
     ContextError: (3000, 1024, "this server"),
     PatchError: ("Both texts are the same.", [1, 2]),
 }
 
 
-def errors() -> list[type[BaseException]]:
-    """Those that some module declares, by what their first base is called."""
+def error_classes() -> list[type[BaseException]]:
+    """The error classes that modules declare, by the name of their first base class."""
     folder = Path(gpt2viz.__file__).parent
     results = []
     for path in folder.rglob("*.py"):
@@ -32,23 +32,23 @@ def errors() -> list[type[BaseException]]:
     return results
 
 
-def test_every_error_is_pickled_and_copied_as_it_is() -> None:
-    ways: dict[str, Callable[[Any], Any]] = {
+def test_errors_survive_pickling_and_copying() -> None:
+    methods: dict[str, Callable[[Any], Any]] = {
         "copy": copy.copy,
         "deepcopy": copy.deepcopy,
         "the oldest pickle": lambda error: pickle.loads(pickle.dumps(error, 0)),  # noqa: S301
         "pickle": lambda error: pickle.loads(pickle.dumps(error)),  # noqa: S301
     }
     wrong = []
-    for kind in errors():
-        error = kind(*MADE_OF.get(kind, ("What to do.",)))
-        for name, way in ways.items():
+    for kind in error_classes():
+        error = kind(*ARGUMENTS.get(kind, ("What to do.",)))
+        for name, copy_of in methods.items():
             try:
-                other = way(error)
+                other = copy_of(error)
             except Exception as failed:
                 wrong.append(f"{kind.__name__} by {name}: {failed!r}")
                 continue
             if (type(other), str(other), vars(other)) != (kind, str(error), vars(error)):
                 wrong.append(f"{kind.__name__} by {name}: {other!r}")
     assert not wrong
-    assert len(errors()) > 10
+    assert len(error_classes()) > 10

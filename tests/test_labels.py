@@ -1,4 +1,4 @@
-"""A token's label can be read, can't be mistaken for another's, and is never markup."""
+"""A token's label is readable, unique and never markup."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from gpt2viz.labels import (
 tokens = st.binary(max_size=8) | st.text(max_size=6).map(lambda s: s.encode("utf-8", "ignore"))
 
 
-def test_examples(subtests: pytest.Subtests) -> None:
+def test_labels_of_tokens(subtests: pytest.Subtests) -> None:
     cases: list[tuple[bytes, str]] = [
         (b" crane", "·crane"),
         ("·".encode(), r"\u00b7"),
@@ -60,13 +60,13 @@ def test_two_tokens_never_share_a_label(a: bytes, b: bytes) -> None:
 
 
 @given(token=tokens)
-def test_nothing_invisible_is_left(token: bytes) -> None:
+def test_labels_have_no_invisible_characters(token: bytes) -> None:
     for char in label(token):
         assert unicodedata.category(char)[0] not in "CZ"
 
 
 @given(text=st.text())
-def test_plotly_finds_no_markup(text: str) -> None:
+def test_markup_safe_text_has_no_markup_for_plotly(text: str) -> None:
     safe = markup_safe(text)
     assert not set(safe) & set("<>$")
     for entity in ("&amp;", "&lt;", "&gt;", "&#36;"):
@@ -80,7 +80,7 @@ def test_shorten_keeps_both_ends() -> None:
     assert len(shorten("x" * 100, 14)) == 14
 
 
-def test_one_thing_is_not_said_as_many(subtests: pytest.Subtests) -> None:
+def test_pluralize(subtests: pytest.Subtests) -> None:
     cases: list[tuple[int, str, str]] = [
         (1, "tokens", "1 token"),
         (0, "tokens", "0 tokens"),
@@ -103,11 +103,11 @@ def test_one_thing_is_not_said_as_many(subtests: pytest.Subtests) -> None:
         (-0.004, ".2f", "0.00"),
     ],
 )
-def test_numbers_have_true_signs(number: float, form: str, expected: str) -> None:
+def test_numerals_have_a_true_minus_and_infinity(number: float, form: str, expected: str) -> None:
     assert numeral(number, form) == expected
 
 
-def test_powers_of_ten_stand_only_where_there_is_one(subtests: pytest.Subtests) -> None:
+def test_power_of_ten(subtests: pytest.Subtests) -> None:
     cases: list[tuple[float, str]] = [
         (0.00039, "3.9 · 10⁻⁴"),
         (-41_000, "−4.1 · 10⁴"),
@@ -136,11 +136,11 @@ SENTENCES = {
     for page, listed in tomllib.loads((PRODUCT / "sentences.toml").read_text("utf-8")).items()
     for name, text in listed.items()
 }
-#: The smallest and the largest number or text that a value may be.
+#: The smallest and the largest value of each kind of field.
 ENDS = {"number": (0.0, 1.0), "count": (0, 123456), "text": ("A", "a" * 40)}
 
 
-def test_sentences_hold_the_smallest_and_largest_values() -> None:
+def test_sentences_read_well_with_the_smallest_and_largest_values() -> None:
     wrong = []
     for name, text in SENTENCES.items():
         fields = [(f, spec) for _, f, spec, _ in Formatter().parse(text) if f]
@@ -157,7 +157,7 @@ def test_sentences_hold_the_smallest_and_largest_values() -> None:
     assert not wrong
 
 
-def test_each_sentence_is_used_and_each_that_is_used_is_there() -> None:
+def test_every_sentence_is_used_and_every_used_sentence_exists() -> None:
     sources = [path.read_text("utf-8") for path in PRODUCT.rglob("*.py")]
     named = {name for text in sources for name in re.findall(r'"([a-z_]+\.[a-z_]+)"', text)}
     called = re.compile(r'\b(?:sentence|template)\(\s*"([^"]+)"')

@@ -1,4 +1,4 @@
-"""Killed, interrupted, on a full disk or a second time: nothing is lost, left over or different."""
+"""Killed, interrupted, repeated or on a full disk: nothing is lost, left over or different."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ TEXT = "A crane ate fish and the animal did not cross the street because it was 
 
 
 @contextmanager
-def copied(folder: Path, n: int, copy: Path) -> Iterator[None]:
-    """Copy a folder when the n-th finished file would take its place: what kill -9 leaves then."""
+def snapshot(folder: Path, n: int, copy: Path) -> Iterator[None]:
+    """Copy a folder just before its n-th file is renamed into place, as kill -9 leaves it."""
     left, replace = [n], Path.replace
 
     def copying(self: Path, target: Path) -> Path:
@@ -60,9 +60,9 @@ def corpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "corpus.txt"
 
 
-def test_a_killed_survey_goes_on(tiny_folder: Path, corpus: Path, tmp_path: Path) -> None:
+def test_a_killed_survey_resumes(tiny_folder: Path, corpus: Path, tmp_path: Path) -> None:
     broken, whole, given = tmp_path / "broken", tmp_path / "whole", (12, "cpu", local(1))
-    with copied(whole, 4, broken):  # when survey.json and two shards are in their place
+    with snapshot(whole, 4, broken):  # after survey.json and two shards
         survey_run.survey(corpus, tiny_folder, whole, *given)
     assert len(list(broken.glob("shard-*.npz"))) == 2
     (left,) = broken.glob("*.partial")
@@ -73,8 +73,8 @@ def test_a_killed_survey_goes_on(tiny_folder: Path, corpus: Path, tmp_path: Path
     assert {p.name for p in broken.iterdir()} == {p.name for p in whole.iterdir()} | {left.name}
 
 
-def test_a_killed_training_goes_on(tmp_path: Path) -> None:
-    with copied(tmp_path / "whole", 3, tmp_path / "broken"):
+def test_a_killed_training_resumes(tmp_path: Path) -> None:
+    with snapshot(tmp_path / "whole", 3, tmp_path / "broken"):
         whole = trained(tmp_path / "whole", 8)
     assert 0 < Trainer(RECIPE, stream(), held_out(), tmp_path / "broken").step < 8
     broken = trained(tmp_path / "broken", 8)
@@ -91,7 +91,7 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
 
 
 def killed_download() -> None:
-    """Let kill -9 come after 60,000 bytes."""
+    """Start a download, and be killed by SIGKILL after 60,000 bytes."""
     write, written = hub._Watched.write, [0]
 
     def counting(self: hub._Watched, data: bytes) -> int:
@@ -104,7 +104,7 @@ def killed_download() -> None:
     hub.fetch(hub.look_up("someone/tiny"))
 
 
-def test_a_killed_download_goes_on(server: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_killed_download_resumes(server: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(constants, "DOWNLOAD_CHUNK_SIZE", 10_000)
     assert run_fork(killed_download) == -signal.SIGKILL
     assert not hub.cached_models()
@@ -114,7 +114,7 @@ def test_a_killed_download_goes_on(server: Hub, monkeypatch: pytest.MonkeyPatch)
     assert again is not None
 
 
-def test_a_full_disk_is_one_message(
+def test_a_full_disk_gives_one_message(
     server: Hub, tiny_folder: Path, corpus: Path, tmp_path: Path
 ) -> None:
     with full_disk(50_000), pytest.raises(HubError, match="could not be fetched") as refusal:
@@ -167,8 +167,8 @@ def digest() -> str:
 
 
 def test_the_same_input_gives_the_same_bytes() -> None:
-    """In a process that orders its sets differently; threads alike, as their number can change
-    the order of a sum, and with it the last bits."""
+    """Also with another hash seed; with as many threads, as their number can change the order of a
+    sum, and with it the last bits."""
     other = os.environ | {"PYTHONHASHSEED": "1", "OMP_NUM_THREADS": "1"}
     command = [sys.executable, "-c", f"{getsource(digest)}\nprint(digest())"]
     printed = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, check=True, env=other)

@@ -293,7 +293,7 @@ def test_what_heads_cannot_do_is_one_line(
 
 
 def test_convert(run: Run, tmp_path: Path) -> None:
-    network = layouts.random_weights(layouts.Today(nano=True, bias=True, mask=False))
+    network = layouts.random_weights(layouts.CurrentGPT(nano=True, bias=True, mask=False))
     layouts.save_nano(network, tmp_path / "ckpt.pt", True, False)
     result = run("convert", str(tmp_path / "ckpt.pt"), "mine")
     sizes = "3 layers of 4 heads, C = 24, vocabulary 430, 24 positions"

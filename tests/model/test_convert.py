@@ -43,7 +43,7 @@ def equals(folder: Path, network: nn.Module) -> None:
 @pytest.mark.parametrize("compiled", [False, True], ids=["plain", "compiled"])
 @pytest.mark.parametrize("bias", [False, True], ids=["without biases", "with biases"])
 def test_nanogpt(tmp_path: Path, vocabulary: Path, bias: bool, compiled: bool) -> None:
-    network = layouts.random_weights(layouts.Today(nano=True, bias=bias, mask=compiled))
+    network = layouts.random_weights(layouts.CurrentGPT(nano=True, bias=bias, mask=compiled))
     layouts.save_nano(network, tmp_path / "ckpt.pt", bias, compiled)
     config = convert(tmp_path / "ckpt.pt", tmp_path / "out", tokenizer=vocabulary)
     assert (config.vocab_size, config.n_head, config.tie_word_embeddings) == (430, 4, True)
@@ -53,7 +53,7 @@ def test_nanogpt(tmp_path: Path, vocabulary: Path, bias: bool, compiled: bool) -
 
 @pytest.mark.parametrize(
     "make",
-    [lambda: layouts.Today(nano=False, mask=True), layouts.MinGPTOf2020],
+    [lambda: layouts.CurrentGPT(nano=False, mask=True), layouts.OldMinGPT],
     ids=["minGPT", "minGPT of 2020"],
 )
 @pytest.mark.parametrize("zipped", [True, False], ids=["zip", "before PyTorch 1.6"])
@@ -68,7 +68,7 @@ def test_mingpt(tmp_path: Path, vocabulary: Path, make: Any, zipped: bool) -> No
 def test_a_tokenizer_that_does_not_fit_is_refused_by_its_own_name(
     tmp_path: Path, vocabulary: Path
 ) -> None:
-    network = layouts.random_weights(layouts.Today(nano=True, bias=False, mask=False))
+    network = layouts.random_weights(layouts.CurrentGPT(nano=True, bias=False, mask=False))
     layouts.save_nano(network, tmp_path / "ckpt.pt", False, False)
     (tmp_path / "none").mkdir()
     with pytest.raises(gpt2viz.CheckpointError, match=f"^{tmp_path / 'none'}"):
@@ -81,7 +81,7 @@ def test_a_tokenizer_that_does_not_fit_is_refused_by_its_own_name(
 
 
 def test_a_folder_in_use_is_left_alone(tmp_path: Path, vocabulary: Path) -> None:
-    network = layouts.random_weights(layouts.Today(nano=True, bias=False))
+    network = layouts.random_weights(layouts.CurrentGPT(nano=True, bias=False))
     layouts.save_nano(network, tmp_path / "ckpt.pt", bias=False)
     convert(tmp_path / "ckpt.pt", tmp_path / "out")
     for file in vocabulary.iterdir():
@@ -102,7 +102,7 @@ class Settings:
 def test_settings_beside_the_weights_are_read_and_their_class_is_not_needed(
     tmp_path: Path, vocabulary: Path
 ) -> None:
-    network, mark = layouts.random_weights(layouts.Today(nano=False)), tmp_path / "ran"
+    network, mark = layouts.random_weights(layouts.CurrentGPT(nano=False)), tmp_path / "ran"
     beside: list[dict[str, Any]] = [
         {"config": Settings(layouts.L, layouts.H), "val_loss": 3.0},
         {"args": argparse.Namespace(n_head=layouts.H), "step": torch.tensor(5)},
@@ -124,7 +124,7 @@ def test_what_a_file_would_call_is_never_run(
 ) -> None:
     mark = tmp_path / "ran"
     code = f"touch {mark}" if function is os.system else f"open({str(mark)!r}, 'w')"
-    weights, file = layouts.Today(nano=False).state_dict(), tmp_path / "ckpt.pt"
+    weights, file = layouts.CurrentGPT(nano=False).state_dict(), tmp_path / "ckpt.pt"
     for saved in (
         {"model": Calls(function, code)},
         {"model": weights, "why": Calls(function, code)},
@@ -137,13 +137,13 @@ def test_what_a_file_would_call_is_never_run(
 
 
 def test_what_stands_for_the_weights_is_named(tmp_path: Path) -> None:
-    network = layouts.Today(nano=False)
+    network = layouts.CurrentGPT(nano=False)
     weights = network.state_dict()
     for saved, name in (
         ({"model": Calls(os.system, "false")}, "posix.system"),
         (weights | {"transformer.h.0.note": Settings(1, 2)}, f"{__name__}.Settings"),
-        (network, f"{layouts.__name__}.Today"),
-        ({"model": network, "step": 1}, f"{layouts.__name__}.Today"),
+        (network, f"{layouts.__name__}.CurrentGPT"),
+        ({"model": network, "step": 1}, f"{layouts.__name__}.CurrentGPT"),
     ):
         torch.save(saved, tmp_path / "ckpt.pt")
         with pytest.raises(gpt2viz.CheckpointError, match=rf"{name}.*torch\.save\(model") as why:
@@ -158,7 +158,7 @@ def test_files_that_are_neither(tmp_path: Path) -> None:
             convert(tmp_path / "file.pt", tmp_path / "out", **more)
         assert sorted(path.name for path in tmp_path.iterdir()) == ["file.pt"]
 
-    weights = layouts.Today(nano=False).state_dict()
+    weights = layouts.CurrentGPT(nano=False).state_dict()
     refused(weights, "doesn't say how many heads a layer has; name their number")
     refused(weights, r"n_embd \(24\) must be a multiple of n_head \(5\)", n_head=5)
     refused([1, 2], "neither nanoGPT's dictionary nor minGPT's weights")
@@ -208,7 +208,7 @@ ODD: dict[str, tuple[str, Callable[[torch.Tensor], Any]]] = {
 @pytest.mark.parametrize("way", ODD)
 @pytest.mark.filterwarnings("ignore")  # what torch says while it makes them
 def test_tensors_of_other_kinds_are_refused_by_name(tmp_path: Path, way: str) -> None:
-    weights = layouts.Today(nano=False).state_dict()
+    weights = layouts.CurrentGPT(nano=False).state_dict()
     name, change = ODD[way]
     weights[name] = change(weights.get(name, torch.zeros(1)))
     torch.save(weights, tmp_path / "file.pt")
@@ -221,7 +221,7 @@ def test_tensors_of_other_kinds_are_refused_by_name(tmp_path: Path, way: str) ->
 
 
 def test_weights_larger_than_the_memory_are_refused_before_they_are_read(tmp_path: Path) -> None:
-    weights = layouts.Today(nano=False).state_dict()
+    weights = layouts.CurrentGPT(nano=False).state_dict()
     torch.save(weights | {POSITIONS: torch.zeros(1, 1).expand(2**40, layouts.C)}, tmp_path / "f.pt")
     with pytest.raises(
         gpt2viz.TooLargeError, match=r"f\.pt: its weights need 211,106 GB of memory"
@@ -230,7 +230,7 @@ def test_weights_larger_than_the_memory_are_refused_before_they_are_read(tmp_pat
 
 
 def test_shared_turned_and_transposed_tensors_are_converted(tmp_path: Path) -> None:
-    network = layouts.random_weights(layouts.Today(nano=False))
+    network = layouts.random_weights(layouts.CurrentGPT(nano=False))
     blocks: Any = network.get_submodule("transformer.h")
     blocks[1].mlp["c_fc"].weight = blocks[0].mlp["c_fc"].weight
     weights = dict(network.state_dict())
@@ -249,7 +249,7 @@ def test_a_pipe_is_refused_and_not_waited_for(tmp_path: Path) -> None:
 
 
 def test_a_full_disk_is_one_sentence_and_leaves_nothing(tmp_path: Path) -> None:
-    torch.save(layouts.Today(nano=False).state_dict(), tmp_path / "file.pt")
+    torch.save(layouts.CurrentGPT(nano=False).state_dict(), tmp_path / "file.pt")
     message = rf"^{tmp_path}/out: can't be written \(.*too large"
     with full_disk(), pytest.raises(gpt2viz.CheckpointError, match=message):
         convert(tmp_path / "file.pt", tmp_path / "out", n_head=4)

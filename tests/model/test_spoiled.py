@@ -89,7 +89,7 @@ def cases(folder: Path) -> list[Case]:
     write_packed(weights, folder / "trained" / "steps" / "step-1.safetensors")
     (folder / "trained" / "steps" / "steps.json").write_text('{"model": 3}', encoding="utf-8")
     trace = gpt2viz.trace(model, [1, 2])
-    network = layouts.random_weights(layouts.Today(nano=True, bias=False))
+    network = layouts.random_weights(layouts.CurrentGPT(nano=True, bias=False))
     alone = folder / "alone"
     alone.mkdir()
     for kind in ("npz", "safetensors"):

@@ -89,7 +89,7 @@ def test_a_folder_of_checkpoints_alone_is_the_last_of_them(tmp_path: Path, calle
 
 
 def test_nanogpts_checkpoints_share_the_vocabulary_of_the_model(tmp_path: Path) -> None:
-    network, ids = layouts.random_weights(layouts.Today(nano=True)), [5, 9, 5, 1]
+    network, ids = layouts.random_weights(layouts.CurrentGPT(nano=True)), [5, 9, 5, 1]
     write_checkpoint(tmp_path / "words")
     layouts.save_nano(network, tmp_path / "ckpt.pt", True)
     convert(tmp_path / "ckpt.pt", tmp_path / "mine", tokenizer=tmp_path / "words")

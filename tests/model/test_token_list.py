@@ -47,7 +47,7 @@ def meta(folder: Path, tokens: list[Any], **more: Any) -> Path:
 def nano(folder: Path, n_vocab: int, monkeypatch: pytest.MonkeyPatch) -> torch.nn.Module:
     """A network of nanoGPT with so small a vocabulary, and its ``ckpt.pt``."""
     monkeypatch.setattr(layouts, "V", n_vocab)
-    network = layouts.random_weights(layouts.Today(nano=True, bias=False))
+    network = layouts.random_weights(layouts.CurrentGPT(nano=True, bias=False))
     layouts.save_nano(network, folder / "ckpt.pt", bias=False)
     return network
 
@@ -67,7 +67,7 @@ def test_nanogpts_shakespeare_by_characters(
 
 def test_mingpts_sorter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(layouts, "V", 3)
-    network = layouts.random_weights(layouts.Today(nano=False, mask=True))
+    network = layouts.random_weights(layouts.CurrentGPT(nano=False, mask=True))
     torch.save(network.state_dict(), tmp_path / "model.pt")
     (tmp_path / "digits.json").write_text('["0", "1", "2"]')
     convert(tmp_path / "model.pt", tmp_path / "out", 4, tmp_path / "digits.json")

@@ -37,7 +37,7 @@ def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, st
     write_checkpoint(folder / "tiny")
     tiny = load_file(folder / "tiny" / "model.safetensors")
     write_gguf(folder / "tiny.gguf", "gpt2", TINY, tiny, n_layers=3)
-    network = layouts.random_weights(layouts.Today(nano=True, bias=True, mask=False))
+    network = layouts.random_weights(layouts.CurrentGPT(nano=True, bias=True, mask=False))
     layouts.save_nano(network, folder / "ckpt.pt", True, False)
     (folder / "texts.txt").write_text("A crane ate fish. A crane ate corn.\n" * 3)
     home = {"HOME": str(folder), "XDG_CONFIG_HOME": str(folder), "HF_HUB_OFFLINE": "1"}
