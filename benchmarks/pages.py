@@ -19,7 +19,7 @@ from playwright.sync_api import Page
 from benchmarks.browser import checkout
 from benchmarks.watch import another_page, fresh_page
 from gpt2viz.app import pages
-from tests.browser.conftest import LOOK, LOOKS, ROOT, find_chromium, settle
+from tests.browser.conftest import POLL, POLLS, ROOT, find_chromium, settle
 
 #: In a checkout that draws with Plotly, settled means that it has drawn.
 _PLOTTED = """
@@ -42,7 +42,7 @@ def _open(page: Page, address: str) -> float:
     page.goto(address)
     page.wait_for_function(_PLOTTED)
     settle(page)
-    return time.perf_counter() - begun - LOOK * LOOKS / 1000
+    return time.perf_counter() - begun - POLL * POLLS / 1000
 
 
 def main() -> None:

@@ -39,12 +39,12 @@ FLAGS = (
     *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
     "--font-render-hinting=none",  # letters as wide as in a window: a headless shell rounds widths
 )
-#: Milliseconds until something that is expected is given up: a busy machine takes its time.
-PATIENCE = 60_000
-expect.set_options(timeout=PATIENCE)
+#: Milliseconds to wait for an expected state; a busy machine is slow.
+TIMEOUT = 60_000
+expect.set_options(timeout=TIMEOUT)
 #: The pages' paths.
 ADDRESSES = {page.address for page in pages.PAGES}
-NAMES = (
+EXECUTABLES = (
     "chromium-headless-shell",
     "chromium",
     "chromium-browser",
@@ -55,7 +55,7 @@ NAMES = (
 
 def find_chromium() -> str | None:
     """The path of Chromium or Chrome, where there is one."""
-    return os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, NAMES)), None)
+    return os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, EXECUTABLES)), None)
 
 
 @pytest.fixture(scope="session")
@@ -70,7 +70,7 @@ def chromium() -> str:
 
 @contextmanager
 def running_app(browser: str = "--no-browser", *flags: str, **environment: str) -> Iterator[str]:
-    """Start the app; its address. Raises ``RuntimeError`` where it doesn't start or complains."""
+    """Start the app; its address. Raises ``RuntimeError`` on a failed start or a traceback."""
     with running_checkout(ROOT, [browser, *flags], environment) as address:
         yield address
 
@@ -96,16 +96,16 @@ def running_checkout(
             process.wait(60)
             log.seek(0)
             written = log.read()
-    if not started or complaints(written):
+    if not started or tracebacks(written):
         raise RuntimeError(written)
 
 
-def complaints(log: str) -> list[str]:
-    """The tracebacks in a server's log, but for one of Streamlit 1.67's own.
+def tracebacks(log: str) -> list[str]:
+    """The tracebacks in a server's log, except one of Streamlit 1.67's own.
 
-    A visitor's old and new run have no lock in common (each ``SafeSessionState`` makes its own):
-    while one ends, the other may find the session's values changed. Met once in some ten runs of
-    all the tests; it holds nothing of the app's.
+    A session's old and new run share no lock (each ``SafeSessionState`` makes its own): while one
+    ends, the other may find the session's values changed. It occurs about once in ten runs of all
+    the tests, and involves none of the app's code.
     """
     result = log.split("Traceback")[1:]
     return [text for text in result if not ("_compact_state" in text and "changed size" in text)]
@@ -113,7 +113,7 @@ def complaints(log: str) -> list[str]:
 
 @pytest.fixture(scope="session")
 def server() -> Iterator[str]:
-    """The address of an app that was just started."""
+    """The address of a freshly started app."""
     with running_app() as address:
         yield address
 
@@ -127,51 +127,51 @@ def browser(chromium: str) -> Iterator[Browser]:
 
 
 class Visitor:
-    """A person's browser with one tab.
+    """A browser context with one tab.
 
-    ``complaints`` are what the console said, what went wrong, and what was asked of others;
-    ``messages`` how many the tab has sent to the server.
+    ``problems`` are console messages, uncaught errors and requests to other hosts; ``messages``
+    counts what the tab has sent to the server.
     """
 
     def __init__(self, browser: Browser, server: str) -> None:
         self.server = server
-        self.complaints: list[str] = []
+        self.problems: list[str] = []
         self.messages = 0
         self.context = browser.new_context()
-        self.context.set_default_timeout(PATIENCE)
-        self.context.on("console", self._listen)
-        self.context.on("weberror", lambda wrong: self.complaints.append(str(wrong.error)))
-        self.context.on("request", self._watch)
+        self.context.set_default_timeout(TIMEOUT)
+        self.context.on("console", self._record_console)
+        self.context.on("weberror", lambda wrong: self.problems.append(str(wrong.error)))
+        self.context.on("request", self._record_request)
         self.tab = self.context.new_page()
-        self.tab.on("websocket", self._connected)
+        self.tab.on("websocket", self._count_messages)
 
-    def _listen(self, message: ConsoleMessage) -> None:
+    def _record_console(self, message: ConsoleMessage) -> None:
         if message.type in ("error", "warning"):
-            self.complaints.append(message.text)
+            self.problems.append(message.text)
 
-    def _watch(self, request: Request) -> None:
-        # A component's own code lies in a blob: of the page; pictures are data:.
+    def _record_request(self, request: Request) -> None:
+        # A component's code is loaded from a blob: URL; pictures are data: URLs.
         ours = (self.server, self.server.replace("http", "ws"), "data:", "blob:", "about:")
         if not request.url.startswith(ours):
-            self.complaints.append(f"left this machine: {request.url:.200}")
+            self.problems.append(f"left this machine: {request.url:.200}")
 
-    def _connected(self, socket: WebSocket) -> None:
+    def _count_messages(self, socket: WebSocket) -> None:
         def count(_frame: object) -> None:
             self.messages += 1
 
         socket.on("framesent", count)
 
     def close_others(self) -> None:
-        """Close what was opened beside the tab."""
+        """Close all pages except the tab."""
         for other in self.context.pages:
             if other is not self.tab:
                 other.close()
 
 
 def address(path: str, query: Mapping[str, Any]) -> str:
-    """A page's address below the server's; ``path`` may bring a mode: "predict?predict=next".
+    """A page's address relative to the server's; ``path`` may have a mode: "predict?predict=next".
 
-    The sentence is that of the crane where no other is chosen; None leaves it to the app.
+    The default sentence is the crane's; ``text=None`` leaves it to the app.
     """
     path, _, mode = path.partition("?")
     query = {"text": CRANE} | dict(parse_qsl(mode)) | dict(query)
@@ -181,16 +181,16 @@ def address(path: str, query: Mapping[str, Any]) -> str:
     return f"/{path}?{urlencode(query)}"
 
 
-def look_alike(page: Page, width: int, dark: bool) -> None:
-    """Give the window the size and the colours that a test asks for."""
+def set_appearance(page: Page, width: int, dark: bool) -> None:
+    """Set the window's width and colour scheme."""
     page.set_viewport_size({"width": width, "height": 900})
     page.emulate_media(color_scheme="dark" if dark else "light", reduced_motion="no-preference")
 
 
-def go(page: Page, server: str, path: str) -> None:
-    """Go to an address of an app: where one of its pages is open, without loading it again."""
+def go_to(page: Page, server: str, path: str) -> None:
+    """Go to an address of an app, without a reload where one of its pages is already open."""
     open_already = page.url.startswith(f"{server}/")
-    if open_already:  # a run that is on its way could still write its own address
+    if open_already:  # a run in progress could still write its own address
         page.wait_for_selector(".stApp[data-test-script-state='notRunning']")
     if not (open_already and page.evaluate(_GO, path)):
         page.goto(server + path)
@@ -198,124 +198,124 @@ def go(page: Page, server: str, path: str) -> None:
 
 @pytest.fixture
 def offline(browser: Browser) -> Iterator[Page]:
-    """A page that may open files, and must not ask for anything else."""
+    """A page that may open files; any other request or console message fails the test."""
     page = browser.new_page()
     requests: list[str] = []
 
     def note(request: Request) -> None:
         requests.append(request.url)
 
-    page.context.on("request", note)  # those of windows that it opens too
-    complaints: list[str] = []
-    page.on("console", lambda message: complaints.append(message.text))
-    page.on("pageerror", lambda error: complaints.append(str(error)))
+    page.context.on("request", note)  # also of windows that it opens
+    problems: list[str] = []
+    page.on("console", lambda message: problems.append(message.text))
+    page.on("pageerror", lambda error: problems.append(str(error)))
     yield page
     page.close()
     assert [url for url in requests if not url.startswith(("file:", "data:", "blob:"))] == []
-    assert complaints == []
+    assert problems == []
 
 
 @pytest.fixture
 def visit(browser: Browser, server: str) -> Iterator[Callable[..., Page]]:
-    """Open a page as a new visitor; the console must stay silent, and nobody else be asked."""
-    here: list[Visitor] = []
+    """Open a page as a new visitor; any console message or foreign request fails the test."""
+    visitors: list[Visitor] = []
 
-    def open_page(path: str = "", width: int = 1440, dark: bool = False, **query: Any) -> Page:
-        here.append(Visitor(browser, server))
-        page = here[-1].tab
-        look_alike(page, width, dark)
+    def load(path: str = "", width: int = 1440, dark: bool = False, **query: Any) -> Page:
+        visitors.append(Visitor(browser, server))
+        page = visitors[-1].tab
+        set_appearance(page, width, dark)
         page.goto(server + address(path, query))
         settle(page)
         return page
 
-    yield open_page
-    for visitor in here:
+    yield load
+    for visitor in visitors:
         visitor.context.close()
-    assert not [text for visitor in here for text in visitor.complaints]
+    assert not [text for visitor in visitors for text in visitor.problems]
 
 
 @pytest.fixture(scope="session")
-def staying() -> list[Visitor]:
-    """The one who stays from test to test, if somebody does."""
+def shared() -> list[Visitor]:
+    """The visitor whose tab is reused from test to test, or nothing."""
     return []
 
 
 @pytest.fixture
-def walk(
-    request: pytest.FixtureRequest, browser: Browser, server: str, staying: list[Visitor]
+def open_page(
+    request: pytest.FixtureRequest, browser: Browser, server: str, shared: list[Visitor]
 ) -> Iterator[Callable[..., Page]]:
-    """Open a page as one who was on another before: by its address, as the browser's Back does.
+    """Open a page in the shared tab by its address, as the browser's Back does.
 
-    For tests to which only the address matters: nothing is loaded again, which is most of the work
-    of a visit. After a test that fails the next one begins as a new visitor.
+    For tests that depend on the address alone: nothing is reloaded, which takes most of the time
+    of a visit. After a failed test the next one starts with a new visitor.
     """
     failed = request.session.testsfailed
 
-    def open_page(path: str = "", width: int = 1440, dark: bool = False, **query: Any) -> Page:
-        if staying:
-            page = staying[0].tab
-            page.mouse.move(0, 0)  # nothing is pointed at, and nothing lies over the page
+    def load(path: str = "", width: int = 1440, dark: bool = False, **query: Any) -> Page:
+        if shared:
+            page = shared[0].tab
+            page.mouse.move(0, 0)  # away from pictures and tooltips
             page.get_by_test_id("stMain").evaluate("main => main.scrollTo(0, 0)")
             if page.get_by_test_id("stPopoverBody").count():
                 page.keyboard.press("Escape")
             if page.evaluate(_IS_DARK) != dark:
-                # The app runs for its new colours too, with the widgets as they are in the browser:
-                # in the middle of a page that is being opened these are still the last one's.
-                act(page, lambda: look_alike(page, width, dark))
+                # The app also reruns for new colours, with the widgets that the browser has: while
+                # a page is being opened, these are still the previous page's.
+                act(page, lambda: set_appearance(page, width, dark))
         else:
-            staying.append(Visitor(browser, server))
-            page = staying[0].tab
-            look_alike(page, width, dark)
-        go(page, server, address(path, query))
-        look_alike(page, width, dark)
+            shared.append(Visitor(browser, server))
+            page = shared[0].tab
+            set_appearance(page, width, dark)
+        go_to(page, server, address(path, query))
+        set_appearance(page, width, dark)
         settle(page)
         return page
 
-    yield open_page
-    for visitor in staying:
+    yield load
+    for visitor in shared:
         visitor.close_others()
-    complaints = [text for visitor in staying for text in visitor.complaints]
-    if complaints or request.session.testsfailed > failed:
-        staying.pop().context.close()
-    assert not complaints
+    problems = [text for visitor in shared for text in visitor.problems]
+    if problems or request.session.testsfailed > failed:
+        shared.pop().context.close()
+    assert not problems
 
 
-class Reader:
-    """One who walks, and what the browser asks the server for."""
+class CountedTab:
+    """The shared tab, with a count of its messages to the server."""
 
-    def __init__(self, walk: Callable[..., Page], staying: list[Visitor]) -> None:
-        self._walk, self._staying, self._counted = walk, staying, 0
+    def __init__(self, open_page: Callable[..., Page], shared: list[Visitor]) -> None:
+        self._open_page, self._shared, self._counted = open_page, shared, 0
 
     @property
     def page(self) -> Page:
-        """The page that is open."""
-        return self._staying[0].tab
+        """The open page."""
+        return self._shared[0].tab
 
     def open(self, path: str = "", **query: Any) -> Page:
-        """Open a page, as ``walk`` does."""
-        page = self._walk(path, **query)
-        self.sent()
+        """Open a page, as the fixture ``open_page`` does."""
+        page = self._open_page(path, **query)
+        self.new_messages()
         return page
 
-    def sent(self) -> int:
-        """The messages since this was last asked, when nothing comes any more."""
+    def new_messages(self) -> int:
+        """Wait until the page is idle; the number of messages since the last call."""
         self.page.wait_for_timeout(300)
         settle(self.page)
-        messages = self._staying[0].messages
+        messages = self._shared[0].messages
         result, self._counted = messages - self._counted, messages
         return result
 
 
 @pytest.fixture
-def reader(walk: Callable[..., Page], staying: list[Visitor]) -> Reader:
-    """One who walks, and whose messages to the server are counted."""
-    return Reader(walk, staying)
+def tab(open_page: Callable[..., Page], shared: list[Visitor]) -> CountedTab:
+    """The shared tab, whose messages to the server are counted."""
+    return CountedTab(open_page, shared)
 
 
 _IS_DARK = "matchMedia('(prefers-color-scheme: dark)').matches"
 
-# Goes to an address of the app without loading the page again, until the app is busy with it;
-# false where it has not become so.
+# Goes to an address of the app without a reload, and waits until the app is busy with it; false
+# where it has not become busy.
 _GO = """
 address => new Promise(done => {
   const busy = new MutationObserver(() => { busy.disconnect(); done(true) })
@@ -326,40 +326,40 @@ address => new Promise(done => {
 })
 """
 
-# A component's script comes after the element that it draws in, or not before what it lies in is
-# unfolded; what was drawn last may have asked for another run.
+# A component's script is loaded after the element that it draws in, or once that is unfolded; the
+# last drawing may have requested another run.
 _SETTLED = """
 ([requested, looks]) => {
   const drawn = document.querySelector(".stApp[data-test-script-state='notRunning']")
     && document.querySelector(".st-key-menu")
     && !document.querySelector("[data-testid='stSkeleton']")
-    && !document.getAnimations().some(({ effect }) =>  // what is unfolding moves what lies below
+    && !document.getAnimations().some(({ effect }) =>  // an unfolding part moves the parts below
          effect.target?.closest("[data-testid='stExpander']"))
     && [...document.querySelectorAll("[data-testid$=ComponentIsolated]:not(details:not([open]) *)")]
          .every(({ shadowRoot }) => shadowRoot?.querySelector("[data-script]")
-           && !shadowRoot.querySelector(".steps")?.p?.more  // points to be read
+           && !shadowRoot.querySelector(".steps")?.p?.more  // points still to be read
            && !shadowRoot.querySelector("[data-script] > *")?.matches(
              ":empty, :is(.tiles, .map):not([aria-label]), .chart:not(:has(> svg > *))"))
   if (!drawn || window.settling?.requested !== requested) window.settling = { requested, steady: 0 }
   return drawn && window.settling.steady++ >= looks
 }
 """
-#: Milliseconds from one look at a page to the next, and the looks after which it has settled. They
-#: are counted because a busy machine may take long over one: then much is drawn between two.
-LOOK, LOOKS = 50, 4
+#: Milliseconds between two polls of a page, and the steady polls after which it has settled. They
+#: are counted because on a busy machine one may take long, with much drawn between two.
+POLL, POLLS = 50, 4
 
 
 def settle(page: Page) -> None:
-    """Wait until the script has run and every chart is drawn, and has been for a while.
+    """Wait until the script has run and every chart has been drawn for a while.
 
-    Looking with each frame, as Playwright does by itself, would have the browser make the frames.
+    Playwright's default, to poll with each frame, would force the browser to render frames.
     """
     requested = time.monotonic_ns() // 1000
-    page.wait_for_function(_SETTLED, arg=[requested, LOOKS], polling=LOOK, timeout=180_000)
+    page.wait_for_function(_SETTLED, arg=[requested, POLLS], polling=POLL, timeout=180_000)
 
 
-# A promise: the app has become busy, or has chosen in the browser, or asks the server for nothing,
-# or has all of its answer: a run that is over within one frame is seen by nothing else.
+# A promise that the app became busy, or chose in the browser, or sent no request, or received all
+# of its answer: nothing else notices a run that is over within one frame.
 _WATCH = """
 () => {
   if (!("requests" in window)) {
@@ -372,7 +372,7 @@ _WATCH = """
     }
     WebSocket.prototype.send = function (message) {
       requests++
-      this.addEventListener("message", answered)  // which counts once, however often it is added
+      this.addEventListener("message", answered)  // adding it again has no effect
       send.call(this, message)
     }
   }
@@ -393,7 +393,7 @@ _WATCH = """
 
 
 def act(page: Page, action: Callable[[], object]) -> None:
-    """Do what the app answers, such as a click, and wait for its answer to be drawn."""
+    """Perform an action, such as a click, and wait until the app's response is drawn."""
     page.evaluate(_WATCH)
     action()
     page.evaluate("window.acted?.(), window.busy")
@@ -401,18 +401,15 @@ def act(page: Page, action: Callable[[], object]) -> None:
 
 
 def wait_until(page: Page, holds: Callable[[], bool]) -> None:
-    """Look again and again at what moves, fades or is drawn late, until it is as expected."""
-    end = time.monotonic() + PATIENCE / 1000
+    """Poll a condition on parts that move, fade or are drawn late, until it holds."""
+    end = time.monotonic() + TIMEOUT / 1000
     while not holds():
         assert time.monotonic() < end
-        page.wait_for_timeout(LOOK)
+        page.wait_for_timeout(POLL)
 
 
-def show_what_is_to_be_guessed(page: Page) -> None:
-    """Have a chapter of the Textbook show its row of weights without a guess, if it doesn't yet.
-
-    All its further examples are unfolded.
-    """
+def reveal_weights(page: Page) -> None:
+    """Show a Textbook chapter's row of weights without a guess, and unfold its further examples."""
     folded = page.locator("details:not([open]) > summary", has_text="Another example")
     folded.evaluate_all("all => all.forEach(summary => summary.click())")
     ask = page.get_by_role("button", name="Just show me")
@@ -422,16 +419,16 @@ def show_what_is_to_be_guessed(page: Page) -> None:
 
 
 def box_of(part: Locator) -> FloatRect:
-    """The position and size in the window, in pixels, of a part of the page that is shown."""
+    """The position and size in the window, in pixels, of a visible part of the page."""
     box = part.bounding_box()
     assert box
     return box
 
 
-def reach(page: Page, part: Locator) -> None:
-    """Go to a part of the page by Tab alone."""
+def tab_to(page: Page, part: Locator) -> None:
+    """Move the focus to a part of the page by Tab alone."""
     there = "part => part.getRootNode().activeElement === part"
-    target = part.element_handle()  # once: a role is looked for in the whole page
+    target = part.element_handle()  # once: a role is searched for in the whole page
     for _ in range(250):
         if target.evaluate(there):
             return
@@ -440,26 +437,25 @@ def reach(page: Page, part: Locator) -> None:
 
 
 def open_from_menu(page: Page, name: str) -> None:
-    """Go to another page through the menu, as a person does: with one click."""
+    """Go to another page by one click on its menu entry."""
     page.locator(".st-key-menu").get_by_role("link", name=name, exact=True).click()
 
 
-def seen_by_axe(page: Page, *rules: str, contrast: bool = True, frame: bool = True) -> list[str]:
-    """List what axe-core finds serious on a page, by all of its rules or by some; it did look.
+def axe_violations(page: Page, *rules: str, contrast: bool = True, frame: bool = True) -> list[str]:
+    """List the serious violations that axe-core finds on a page, by all of its rules or by some.
 
-    That of ``contrast`` looks at each word, which takes longer than all others together; many of
-    the words are those of the ``frame``, which is the same on every page.
+    The ``contrast`` rule checks each word, which takes longer than all other rules together; many
+    words belong to the ``frame``, which is the same on every page.
 
-    It lists only what is broken: a list of all that is well, with each element's place in the page,
-    takes it five times as long.
+    Only violations are listed: axe-core takes five times as long to list all passing elements.
     """
     only: dict[str, Any] = {"runOnly": list(rules)} if rules else {}
     if not contrast:
         only["rules"] = {"color-contrast": {"enabled": False}}
     if not page.evaluate("'axe' in window"):
         page.evaluate(Axe().axe_script)
-    looked_at, broken = page.evaluate(_AXE, [[] if frame else FRAME, only])
-    assert looked_at
+    n_passed, broken = page.evaluate(_AXE, [[] if frame else FRAME, only])
+    assert n_passed
     return [
         f"{rule['id']}: {node['html'][:200]}"
         for rule in broken
@@ -468,8 +464,8 @@ def seen_by_axe(page: Page, *rules: str, contrast: bool = True, frame: bool = Tr
     ]
 
 
-def kinds(page: Page) -> set[str]:
-    """The kinds of parts that a page is made of: Streamlit's by name, components by script."""
+def part_kinds(page: Page) -> set[str]:
+    """The kinds of parts on a page: Streamlit's by test id, components by script."""
     return set(page.evaluate(_KINDS))
 
 
@@ -478,21 +474,21 @@ _KINDS = """
   + (part.shadowRoot?.querySelector("[data-script]")?.dataset.script ?? ""))
 """
 
-#: Menu, sentence and strip of tokens.
+#: The menu, the sentence and the strip of tokens.
 FRAME = [".st-key-menu", ".st-key-sentence", ".st-key-token_chips"]
 
 
-def found_at_rest(page: Page, *, contrast: bool = True) -> list[str]:
-    """Axe-core's findings once all has faded in and wide formulas have been found: a slow machine
-    takes a second or two for that."""
+def settled_violations(page: Page, *, contrast: bool = True) -> list[str]:
+    """The violations left once all has faded in and wide formulas are marked, which takes a slow
+    machine a second or two."""
     for wait in (0, 500, 1000, 1500):
         page.wait_for_timeout(wait)
-        if not (broken := seen_by_axe(page, contrast=contrast)):
+        if not (broken := axe_violations(page, contrast=contrast)):
             break
     return broken
 
 
-# How many rules hold somewhere on the page, and those that are broken.
+# The number of rules that pass somewhere on the page, and the violations.
 _AXE = """
 async ([exclude, only]) => {
   const there = exclude.filter(part => document.querySelector(part))

@@ -1,11 +1,11 @@
-"""Sentences typed one after another: a page paints what it does for one who comes from another."""
+"""A page paints the same for a sentence typed after another as for one opened by its address."""
 
 from __future__ import annotations
 
 from playwright.sync_api import Page
 
 from gpt2viz.app import pages
-from tests.browser.conftest import act, go, settle
+from tests.browser.conftest import act, go_to, settle
 from tests.browser.test_browser import Visit
 
 #: More than a line of tokens, and the shorter sentence that is typed after it.
@@ -20,11 +20,11 @@ PAGES = [
     "?picture=lines",
 ]
 
-#: So many looks in a row see the same: a busy browser may take long over a curve between two.
-RESTING = 4
+#: Equal samples in a row until a page is steady: a busy browser may take long over a curve.
+STEADY = 4
 
-# By component: what each canvas shows, every curve, every word. Streamlit's own tables are left
-# out, which keep the widths of their columns.
+# By component: the pixels of each canvas, every curve, every word. Streamlit's own tables, which
+# keep the widths of their columns, are left out.
 _PAINTED = """
 () => {
   const sum = (canvas) => {  // of its pixels: to write them as a PNG takes ten times as long
@@ -55,17 +55,17 @@ _PAINTED = """
 
 
 def painted(page: Page) -> dict[str, str]:
-    """Every picture and word of a page at rest, while nothing is pointed at."""
+    """Every picture and word of a page at rest, with the pointer away from them."""
     page.mouse.move(0, 0)
     looks: list[dict[str, str]] = []
-    while len(looks) < RESTING or any(shown != looks[-1] for shown in looks[-RESTING:]):
+    while len(looks) < STEADY or any(shown != looks[-1] for shown in looks[-STEADY:]):
         page.wait_for_timeout(100)
         looks.append(page.evaluate(_PAINTED))
     return looks[-1]
 
 
 def differences(typed: dict[str, str], loaded: dict[str, str]) -> list[str]:
-    """The parts that are painted otherwise, with the place where they begin to differ."""
+    """The parts that are painted differently, with the text around the first difference."""
     result = []
     for part in {**typed, **loaded}:
         here, there = typed.get(part, ""), loaded.get(part, "")
@@ -82,23 +82,23 @@ def type_sentence(page: Page, text: str) -> None:
     act(page, lambda: box.press("Enter"))
 
 
-def typed_at(walk: Visit, address: str) -> tuple[str, dict[str, str]]:
-    """A page's address and what it paints, with a short sentence after a long one."""
-    page = walk(address, text=LONG, query=1)
+def painted_after_typing(open_page: Visit, address: str) -> tuple[str, dict[str, str]]:
+    """A page's address and what it paints, after a short sentence is typed over a long one."""
+    page = open_page(address, text=LONG, query=1)
     type_sentence(page, SHORT)
     return page.url, painted(page)
 
 
-def test_nothing_painted_is_left_of_the_sentence_before(walk: Visit) -> None:
-    typed = {path: typed_at(walk, path) for path in PAGES}
-    page = walk(PAGES[0])
+def test_nothing_painted_remains_of_the_previous_sentence(open_page: Visit) -> None:
+    typed = {path: painted_after_typing(open_page, path) for path in PAGES}
+    page = open_page(PAGES[0])
     server = page.url.partition("?")[0].rstrip("/")
     fresh, wrong = page.context.new_page(), []
     fresh.set_viewport_size({"width": 1440, "height": 900})
-    # Each page follows another, of which nothing is left: the first one's two pictures lie apart.
+    # An order in which the first page's two pictures don't follow each other.
     for path in sorted(PAGES, key=lambda name: name[::-1]):
         address, shown = typed[path]
-        go(fresh, server, address.removeprefix(server))
+        go_to(fresh, server, address.removeprefix(server))
         settle(fresh)
         parts = differences(shown, painted(fresh))
         wrong += [f"{path or 'attention'}: {part}" for part in parts]

@@ -1,4 +1,4 @@
-"""The part below a page's frame, which runs alone: it shows what the whole page would show."""
+"""The body below a page's frame reruns alone, and shows what a run of the whole page would show."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:connect.. must be used:Deprecati
 CHOSEN = {"text": "A crane ate fish", "layer": "1", "head": "0"}
 MODE = "What to show"
 
-#: What is picked on a page, one after the other, and whether what is below the frame runs alone.
+#: The choices made on a page, in order, and whether each reruns the body alone.
 STEPS = {
     "head": [("Head", "3", True)],
     "side_by_side": [
@@ -60,18 +60,18 @@ STEPS = {
 }
 
 
-class Tab:
-    """A page that is open in a browser, told what is picked as a browser tells the server."""
+class Session:
+    """An open page without a browser: it sends choices to the server as a browser does."""
 
     def __init__(self, server: str, page: str, chosen: dict[str, Any]) -> None:
         self._visitor, self._page = Visitor(urlsplit(server).port or 0), page
-        self.go(chosen)
+        self.load(chosen)
         (self._script,) = (
             msg.navigation.page_script_hash for msg in self.messages() if msg.HasField("navigation")
         )
 
-    def go(self, chosen: dict[str, Any]) -> None:
-        """Draw the whole page from an address, as the browser's Back does, once all is computed."""
+    def load(self, chosen: dict[str, Any]) -> None:
+        """Draw the whole page from an address, as the browser's Back does; wait for progress."""
         until = time.monotonic() + 120
         self.screen = self._visitor.open(self._page, chosen)
         while self.parts("progress") and time.monotonic() < until:
@@ -84,42 +84,42 @@ class Tab:
         return dict(parse_qsl(self._visitor._query))
 
     def messages(self) -> list[ForwardMsg]:
-        """The messages sent when the page, or a part of it, was drawn last."""
+        """The messages of the last run of the page or of a part of it."""
         results = [ForwardMsg.FromString(raw) for raw in self.screen.raw]
         return results[max(n for n, msg in enumerate(results) if msg.HasField("new_session")) :]
 
     def deltas(self) -> list[Any]:
         return [msg.delta for msg in self.messages() if msg.HasField("delta")]
 
-    def parts(self, of: str) -> list[tuple[str, Any]]:
-        """The fragment and what it is of each widget or block of a kind."""
+    def parts(self, kind: str) -> list[tuple[str, Any]]:
+        """The fragment and the message of each widget or block of a kind."""
         results = []
         for delta in self.deltas():
-            sent = delta.add_block if of == "popover" else delta.new_element
-            if sent.HasField(of):
-                results.append((delta.fragment_id, getattr(sent, of)))
+            part = delta.add_block if kind == "popover" else delta.new_element
+            if part.HasField(kind):
+                results.append((delta.fragment_id, getattr(part, kind)))
         return results
 
     def body(self) -> dict[tuple[int, ...], bytes]:
-        """All that stands below the frame, by its place, but for what says that it computes.
+        """The elements below the frame, by path, without progress indicators.
 
-        A box is told its value once, and then holds it.
+        The value of a select box is left out: the server sends it only once.
         """
         result = {}
         for msg in self.messages():
-            sent = msg.delta
-            if not msg.HasField("delta") or not sent.fragment_id or sent.HasField("new_transient"):
+            part = msg.delta
+            if not msg.HasField("delta") or not part.fragment_id or part.HasField("new_transient"):
                 continue
-            if sent.new_element.HasField("selectbox"):
-                sent.new_element.ClearField("has_one_shot_effect")
-                for message in ("set_value", "raw_value"):
-                    sent.new_element.selectbox.ClearField(message)
-            result[tuple(msg.metadata.delta_path)] = sent.SerializeToString(deterministic=True)
+            if part.new_element.HasField("selectbox"):
+                part.new_element.ClearField("has_one_shot_effect")
+                for field in ("set_value", "raw_value"):
+                    part.new_element.selectbox.ClearField(field)
+            result[tuple(msg.metadata.delta_path)] = part.SerializeToString(deterministic=True)
         top = max(path[:2] for path in result)
-        return {path: sent for path, sent in result.items() if path[:2] == top}
+        return {path: part for path, part in result.items() if path[:2] == top}
 
     def pick(self, label: str, value: str = "") -> None:
-        """Choose one of several by its name, press a button, or open what one of them opens."""
+        """Choose an option by its name, press a button, or open a popover."""
         results = [
             (kind, fragment, part)
             for kind in ("button_group", "button", "popover")
@@ -147,81 +147,81 @@ class Tab:
 
 
 @pytest.fixture
-def tabs(server: str) -> Iterator[Any]:
-    """Opens pages, each in a session of its own."""
-    opened: list[Tab] = []
+def open_session(server: str) -> Iterator[Any]:
+    """Open a page in a session of its own."""
+    sessions: list[Session] = []
 
-    def tab(page: str, chosen: dict[str, Any]) -> Tab:
-        opened.append(Tab(server, page, chosen))
-        return opened[-1]
+    def start(page: str, chosen: dict[str, Any]) -> Session:
+        sessions.append(Session(server, page, chosen))
+        return sessions[-1]
 
-    yield tab
-    for session in opened:
+    yield start
+    for session in sessions:
         session.close()
 
 
-#: A page's picture and what is picked there.
-EITHER = [
+#: A page, its kind of picture, and the choices made there.
+CASES = [
     *((page, "matrix", steps) for page, steps in STEPS.items()),
     ("side_by_side", "lines", STEPS["side_by_side"][:3]),
 ]
 
 
-def test_what_is_chosen_below_changes_what_the_whole_page_would(
-    tabs: Any, subtests: pytest.Subtests
+def test_choice_redraws_the_body_as_a_full_run_would(
+    open_session: Any, subtests: pytest.Subtests
 ) -> None:
-    for page, picture, steps in EITHER:
+    for page, picture, steps in CASES:
         with subtests.test(f"{page}, {picture}"):
             chosen = CHOSEN | {"picture": picture}
-            tab = tabs(page, chosen)
-            first = tab.body()
+            session = open_session(page, chosen)
+            first = session.body()
             for label, value, alone in steps:
-                before, requested = tab.body(), tab.chosen
-                tab.pick(label, value)
-                assert not tab.screen.exceptions
-                assert tab.screen.status.startswith("FINISHED_FRAGMENT") == alone, label
-                assert all(delta.fragment_id for delta in tab.deltas()) == alone, label
-                assert tab.chosen != requested, label
-                whole = tabs(page, tab.chosen).body()
-                assert tab.body() == whole != before, label
-            tab.go(chosen)
-            assert tab.body() == first
+                before, requested = session.body(), session.chosen
+                session.pick(label, value)
+                assert not session.screen.exceptions
+                assert session.screen.status.startswith("FINISHED_FRAGMENT") == alone, label
+                assert all(delta.fragment_id for delta in session.deltas()) == alone, label
+                assert session.chosen != requested, label
+                whole = open_session(page, session.chosen).body()
+                assert session.body() == whole != before, label
+            session.load(chosen)
+            assert session.body() == first
 
 
-def test_what_is_written_on_a_page_that_was_just_opened(tabs: Any) -> None:
-    tab = tabs("predict", CHOSEN | {"predict": "generate"})
-    tab.pick("Write 10")
-    assert tab.screen.status.startswith("FINISHED_FRAGMENT")
-    assert len(tab.chosen["new"].split(",")) == 1 + 10
-    assert tab.body() == tabs("predict", tab.chosen).body()
+def test_tokens_are_written_on_a_fresh_page(open_session: Any) -> None:
+    session = open_session("predict", CHOSEN | {"predict": "generate"})
+    session.pick("Write 10")
+    assert session.screen.status.startswith("FINISHED_FRAGMENT")
+    assert len(session.chosen["new"].split(",")) == 1 + 10
+    assert session.body() == open_session("predict", session.chosen).body()
 
 
-def test_share_and_save_have_what_was_chosen_below(tabs: Any) -> None:
-    tab = tabs("side_by_side", CHOSEN)
-    frame = tab.screen
-    tab.pick(MODE, "Heads")
+def test_share_and_save_follow_choices_in_the_body(open_session: Any) -> None:
+    session = open_session("side_by_side", CHOSEN)
+    frame = session.screen
+    session.pick(MODE, "Heads")
     for name, within in (("Share", "differs=head"), ("Save", "Weights of B minus weights of A")):
-        tab.screen = frame  # where the buttons are
-        tab.pick(name)
-        assert tab.screen.status.startswith("FINISHED_FRAGMENT")
-        assert within in str(tab.deltas())
+        session.screen = frame  # where the buttons are
+        session.pick(name)
+        assert session.screen.status.startswith("FINISHED_FRAGMENT")
+        assert within in str(session.deltas())
 
 
-def test_a_choice_that_can_not_be_shown_is_told_where_it_is_first_read(tabs: Any) -> None:
-    tab = tabs("side_by_side", CHOSEN | {"layer2": "99"})
-    assert "be shown here" not in str(tab.deltas())
-    tab.pick(MODE, "Heads")
-    assert tab.screen.status.startswith("FINISHED_FRAGMENT")
-    assert not tab.screen.exceptions
-    assert str(tab.deltas()).count("be shown here") == 1
-    tab.pick("Head of B", "1")
-    assert "be shown here" not in str(tab.deltas())
+def test_invalid_choice_is_reported_when_first_read(open_session: Any) -> None:
+    session = open_session("side_by_side", CHOSEN | {"layer2": "99"})
+    assert "be shown here" not in str(session.deltas())
+    session.pick(MODE, "Heads")
+    assert session.screen.status.startswith("FINISHED_FRAGMENT")
+    assert not session.screen.exceptions
+    assert str(session.deltas()).count("be shown here") == 1
+    session.pick("Head of B", "1")
+    assert "be shown here" not in str(session.deltas())
 
 
-def test_a_note_about_what_the_frame_reads_goes_with_the_next_choice(tabs: Any) -> None:
-    tab = tabs("head", CHOSEN | {"query": "99"})
-    assert "query: 99 can" in str(tab.deltas())
-    tab.pick("Head", "3")
-    assert tab.screen.status == "FINISHED_SUCCESSFULLY"
-    assert "be shown here" not in str(tab.deltas())
-    assert tab.body() == tabs("head", tab.chosen).body()
+def test_note_on_a_frame_parameter_goes_with_the_next_choice(open_session: Any) -> None:
+    session = open_session("head", CHOSEN | {"query": "99"})
+    assert "query: 99 can" in str(session.deltas())
+    session.pick("Head", "3")
+    assert session.screen.status == "FINISHED_SUCCESSFULLY"
+    assert "be shown here" not in str(session.deltas())
+    assert session.body() == open_session("head", session.chosen).body()

@@ -1,4 +1,4 @@
-"""The app as a person meets it: a fresh server, a real browser, and what is drawn there."""
+"""The app on a fresh server in a real browser: what it draws, and where clicks lead."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from playwright.sync_api import Locator, Page, expect
 import gpt2viz
 from gpt2viz.model.checkpoint import BUNDLED
 from tests.app.pages import SHADE
-from tests.browser.conftest import act, go, open_from_menu, settle
+from tests.browser.conftest import act, go_to, open_from_menu, settle
 from tests.bundled import HEADS, N_HEAD, bundled_model
 
 Visit = Callable[..., Page]
 
-# What each canvas draws from: the names and numbers of every panel. Its colours are checked in
+# The names and numbers of every panel that each canvas draws. Its colours are checked in
 # test_tiles.
 DRAWN = """
 key => [...document.querySelectorAll(`.st-key-${key} *`)]
@@ -67,8 +67,8 @@ def click_cell(page: Page, key: str, row: int, column: int, chart: int = 0, pane
     act(page, lambda: page.mouse.click(*point))
 
 
-def hold_map(page: Page, text: str) -> None:
-    """Every head of the map has its numbers."""
+def check_map(page: Page, text: str) -> None:
+    """Every head of the map shows its weights."""
     shown = drawn(page, "heads")
     assert len(shown) == HEADS
     for panel in shown:
@@ -76,29 +76,29 @@ def hold_map(page: Page, text: str) -> None:
         assert_allclose(panel["z"], weights(text, layer)[head], atol=SHADE)
 
 
-def test_what_is_drawn_is_what_the_model_computed(walk: Visit, server: str) -> None:
-    """From the address, in the colours of the theme."""
+def test_map_shows_the_computed_weights(open_page: Visit, server: str) -> None:
+    """The sentence comes from the address, the colours from the theme."""
     scale = "view => view.p.shades[0]"
-    page = walk("", text="the cat saw the cat", dark=True)
-    hold_map(page, "the cat saw the cat")
+    page = open_page("", text="the cat saw the cat", dark=True)
+    check_map(page, "the cat saw the cat")
     assert picture(page, "heads").evaluate(scale) == "#12141c"
     act(page, lambda: page.emulate_media(color_scheme="light"))
     assert picture(page, "heads").evaluate(scale) == "#ffffff"
-    go(page, server, "/?text=%ED%A0%80 crane")  # half a surrogate is a picture too
+    go_to(page, server, "/?text=%ED%A0%80 crane")  # half a surrogate is a picture too
     settle(page)
     expect(picture(page, "heads")).to_be_visible()
 
 
-def test_a_picture_of_the_strip_opens_its_head(walk: Visit) -> None:
-    page = walk("side_by_side", text="Man bites dog", head=4)
+def test_click_on_a_picture_of_the_strip_opens_its_head(open_page: Visit) -> None:
+    page = open_page("side_by_side", text="Man bites dog", head=4)
     click_cell(page, "strip", row=1, column=0, panel=2)
     page.wait_for_url("**/head?*")
     assert "layer=2" in page.url
     assert "head=4" in page.url
 
 
-def test_a_row_of_the_training_map_opens_its_head(walk: Visit) -> None:
-    page = walk("training", text="Dog bites man")
+def test_click_on_a_row_of_the_training_map_opens_its_head(open_page: Visit) -> None:
+    page = open_page("training", text="Dog bites man")
     click_cell(page, "growth", row=N_HEAD + 3, column=2)
     page.wait_for_url("**/head?*")
     settle(page)
@@ -106,8 +106,8 @@ def test_a_row_of_the_training_map_opens_its_head(walk: Visit) -> None:
     assert "head=3" in page.url
 
 
-def test_a_click_on_a_word_chooses_its_first_token(walk: Visit) -> None:
-    page = walk("", text="The animal didn't cross", words="true")
+def test_a_click_on_a_word_chooses_its_first_token(open_page: Visit) -> None:
+    page = open_page("", text="The animal didn't cross", words="true")
     picture(page, "heads").focus()
     page.keyboard.press("PageUp")  # the last word
     act(page, lambda: page.keyboard.press("Enter"))
@@ -116,8 +116,8 @@ def test_a_click_on_a_word_chooses_its_first_token(walk: Visit) -> None:
     assert "query=2" in page.url
 
 
-def test_the_switch_goes_along_from_page_to_page(walk: Visit) -> None:
-    page = walk("", query=1)
+def test_first_token_switch_persists_across_pages(open_page: Visit) -> None:
+    page = open_page("", query=1)
     act(page, page.locator("label", has_text="first").click)
     chips = page.locator(".st-key-token_chips [role=radio]")
     expect(chips.first).to_contain_text("<|endoftext|> position 0")
@@ -139,8 +139,8 @@ def test_the_switch_goes_along_from_page_to_page(walk: Visit) -> None:
     expect(page.get_by_text("your sentence starts at token 1")).to_be_visible()
 
 
-def shows(page: Page, text: str, layer: int, causal: bool = True) -> None:
-    """All heads, the first of the layer large, and nothing of a run before."""
+def check_first_screen(page: Page, text: str, layer: int, causal: bool = True) -> None:
+    """All heads and the layer's first one large are drawn, with nothing of an earlier run left."""
     expected = weights(text, layer, causal)
     T = len(expected[0])
     page.wait_for_function(f"T => ({DRAWN})('heads')[0]?.z.length === T", arg=T)
@@ -156,8 +156,8 @@ def shows(page: Page, text: str, layer: int, causal: bool = True) -> None:
     expect(page.locator(".stException")).to_have_count(0)
 
 
-def test_two_tabs_of_one_person(walk: Visit, server: str) -> None:
-    first = walk("", text="A crane ate fish", layer=1, head=0)
+def test_two_tabs_of_one_browser_are_independent(open_page: Visit, server: str) -> None:
+    first = open_page("", text="A crane ate fish", layer=1, head=0)
     second = first.context.new_page()  # same cookies, as in a person's browser
     second.goto(f"{server}/?text=Dog+bites+man&layer=2&head=0")
     settle(second)
@@ -166,27 +166,27 @@ def test_two_tabs_of_one_person(walk: Visit, server: str) -> None:
     second.locator("label", has_text="Causal mask").click()
     first.wait_for_url("**text=Man+bites+dog*")
     second.wait_for_url("**causal=false*")
-    shows(first, "Man bites dog", 1)
-    shows(second, "Dog bites man", 2, causal=False)
+    check_first_screen(first, "Man bites dog", 1)
+    check_first_screen(second, "Dog bites man", 2, causal=False)
 
 
-def test_a_fast_typist_ends_with_the_last_sentence_and_nothing_half_drawn(walk: Visit) -> None:
-    page = walk("", text="Dog bites man", layer=0, head=0)
+def test_fast_typing_ends_with_the_last_sentence_fully_drawn(open_page: Visit) -> None:
+    page = open_page("", text="Dog bites man", layer=0, head=0)
     field = page.get_by_role("textbox", name="Sentence", exact=True)
 
     def type_sentence(text: str) -> None:
         field.fill(text)
-        while field.input_value() != text:  # drawn anew after all was selected, before it was typed
+        while field.input_value() != text:  # the field was redrawn between selecting and typing
             field.fill(text)
         page.keyboard.press("Enter")
 
     for n in range(6):
         type_sentence(f"cat {'dog ' * n}")
         page.wait_for_timeout(60)
-    # Cut off in the frame, in the run, among the pictures.
+    # Interrupted in the frame, in the run, among the pictures.
     for pause, text in ((0, "Man bites dog"), (60, "A crane ate fish"), (250, "Dog bites")):
         type_sentence("a long sentence about " + "the cat and the dog " * 20)
         page.wait_for_timeout(pause)
         type_sentence(text)
         page.wait_for_url(f"**text={text.replace(' ', '+')}*")
-        shows(page, text, 0)
+        check_first_screen(page, text, 0)

@@ -1,4 +1,4 @@
-"""The docs as pages, opened from the disk: they can be searched, and ask nothing of a network."""
+"""The built docs, opened from disk: they are searchable and request nothing from a network."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import ROOT
 
-#: ``python -m mkdocs`` where gpt2viz has no extra.
+#: ``python -m mkdocs`` where no extra of gpt2viz is installed.
 PLAIN = """
 import runpy
 from tests.package.bare import hide_all_but
@@ -27,12 +27,12 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("site")
     command = [sys.executable, "-c", PLAIN, "build", "--strict", "--site-dir", str(out)]
     environment = os.environ | {"NO_MKDOCS_2_WARNING": "1"}
-    made = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
-    assert not made.returncode, made.stdout + made.stderr
+    process = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+    assert not process.returncode, process.stdout + process.stderr
     return out
 
 
-def test_the_docs_are_searched_from_the_disk(site: Path, offline: Page) -> None:
+def test_docs_are_searchable_from_disk(site: Path, offline: Page) -> None:
     offline.goto((site / "index.html").as_uri())
     offline.locator(".md-search__input").click()
     offline.wait_for_function("window.__index")
@@ -46,16 +46,16 @@ def test_the_docs_are_searched_from_the_disk(site: Path, offline: Page) -> None:
     offline.wait_for_url(f"**/{file}*")
 
 
-def python_is_coloured(page: Page) -> None:
+def check_highlighting(page: Page) -> None:
     keyword = page.locator(".highlight .kn", has_text="import").first
     plain = page.locator(".highlight .nn, .highlight .n").first
     color = "node => getComputedStyle(node).color"
     assert keyword.evaluate(color) != plain.evaluate(color)
 
 
-def test_python_is_coloured(site: Path, offline: Page) -> None:
+def test_python_code_is_highlighted(site: Path, offline: Page) -> None:
     offline.goto((site / "researchers.html").as_uri())
-    python_is_coloured(offline)
+    check_highlighting(offline)
 
 
 #: Public names from six rooms.
@@ -69,9 +69,9 @@ NAMES = (
 )
 
 
-def test_the_reference_shows_where_a_name_comes_from(site: Path, offline: Page) -> None:
+def test_reference_shows_the_source_of_a_name(site: Path, offline: Page) -> None:
     offline.goto((site / "api.html").as_uri())
-    python_is_coloured(offline)
+    check_highlighting(offline)
     for name in NAMES:
         heading = offline.locator(f"[id='gpt2viz.{name}']")
         assert heading.count() == 1, name

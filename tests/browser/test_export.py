@@ -1,4 +1,4 @@
-"""Pictures and pages as files: read by readers of their own, opened without a network."""
+"""Pictures and pages as files: parsed by independent readers, opened without a network."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from gpt2viz.labels import label
 from gpt2viz.model.checkpoint import BUNDLED
 from gpt2viz.pictures.palette import DARK, LIGHT
 from gpt2viz.pictures.plotly.offline import _Offline
-from tests.browser.conftest import seen_by_axe
+from tests.browser.conftest import axe_violations
 from tests.bundled import CATS, bundled_model, ids_of
 from tests.checkpoints import write_checkpoint
 from tests.live_page import SENTENCES, LivePage
@@ -35,14 +35,14 @@ from tests.notebook.test_show import CASES, in_float32
 from tests.pictures.samples import one_of_every_kind
 from tests.pictures.test_svg import colors
 
-#: Of a small model, all that the bundled one hasn't.
+#: Settings of a small model that the bundled one lacks.
 OTHER: dict[str, Any] = {
     "activation_function": "relu",
     "scale_attn_by_inverse_layer_idx": True,
     "tie_word_embeddings": False,
     "n_inner": 13,
 }
-#: The tokens of most sentences that a page is given, and how many of those are written on.
+#: Sentences have fewer tokens than the first; the second is the number of them to continue.
 SHORT, CONTINUED = 36, 2
 TEXT = "<script>window.hacked=1</script> & $x$ ate fish"
 SVG = "{http://www.w3.org/2000/svg}"
@@ -59,11 +59,11 @@ def about(trace: gpt2viz.Trace) -> export.About:
 
 
 @pytest.fixture
-def drawing(chromium: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def chromium_path(chromium: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CHROMIUM", chromium)
 
 
-def test_an_svg_is_whole_and_says_what_it_is(
+def test_svg_has_title_metadata_and_caption(
     trace: gpt2viz.Trace, about: export.About, tmp_path: Path
 ) -> None:
     root = ElementTree.parse(  # noqa: S314 (our own file)
@@ -77,11 +77,11 @@ def test_an_svg_is_whole_and_says_what_it_is(
     assert not list(root.iter(f"{SVG}script"))
 
 
-@pytest.mark.usefixtures("drawing")
-def test_the_caption_is_below_the_picture_and_on_the_paper(
+@pytest.mark.usefixtures("chromium_path")
+def test_caption_is_below_the_picture_within_the_page(
     trace: gpt2viz.Trace, about: export.About
 ) -> None:
-    """Below what the app's script draws, and what Plotly draws of a figure that was changed."""
+    """Both when the app's script draws it, and when Plotly draws a changed figure."""
     changed = trace.heatmap(1, 0).update_layout(title="mine")
     for figure in (one_of_every_kind()["bars"], changed):
         root = ElementTree.fromstring(export.figure_bytes(figure, "svg", about))  # noqa: S314
@@ -93,11 +93,11 @@ def test_the_caption_is_below_the_picture_and_on_the_paper(
         assert first.text == "weights, layer 1, head 0"
 
 
-def test_a_png_has_300_pixels_to_the_inch(trace: gpt2viz.Trace, about: export.About) -> None:
-    made = export.figure_bytes(trace.heatmap(1, 0), "png", about, width=480)
-    with Image.open(io.BytesIO(made)) as picture:
+def test_png_has_300_pixels_per_inch(trace: gpt2viz.Trace, about: export.About) -> None:
+    data = export.figure_bytes(trace.heatmap(1, 0), "png", about, width=480)
+    with Image.open(io.BytesIO(data)) as picture:
         picture.load()
-        assert picture.width == 1500  # 480 at 96 to the inch are five inches
+        assert picture.width == 1500  # 480 at 96 per inch are five inches
         assert picture.info["dpi"] == pytest.approx((300, 300), abs=0.1)
         assert isinstance(picture, PngImageFile)
         assert json.loads(picture.text["gpt2viz"])["sha256"] == about.sha256
@@ -105,20 +105,20 @@ def test_a_png_has_300_pixels_to_the_inch(trace: gpt2viz.Trace, about: export.Ab
     assert (colors == 255).all(axis=1).mean() > 0.3  # on white
 
 
-def test_a_pdf_says_what_it_shows_and_not_who_printed_it(
+def test_pdf_has_metadata_and_text(
     trace: gpt2viz.Trace, about: export.About, tmp_path: Path
 ) -> None:
-    made = export.save_figure(trace.heatmap(1, 0), tmp_path / "x.pdf", about, width="8.5cm")
-    read = PdfReader(made, strict=True)
-    assert read.metadata is not None
-    assert read.metadata.title == "weights, layer 1, head 0"
-    assert read.metadata.subject == about.source
-    assert read.metadata.creator == f"gpt2viz {gpt2viz.__version__}"
-    assert json.loads(str(read.metadata["/gpt2viz"]))["sha256"] == about.sha256
-    assert "/CreationDate" not in read.metadata
-    (page,) = read.pages
+    path = export.save_figure(trace.heatmap(1, 0), tmp_path / "x.pdf", about, width="8.5cm")
+    pdf = PdfReader(path, strict=True)
+    assert pdf.metadata is not None
+    assert pdf.metadata.title == "weights, layer 1, head 0"
+    assert pdf.metadata.subject == about.source
+    assert pdf.metadata.creator == f"gpt2viz {gpt2viz.__version__}"
+    assert json.loads(str(pdf.metadata["/gpt2viz"]))["sha256"] == about.sha256
+    assert "/CreationDate" not in pdf.metadata
+    (page,) = pdf.pages
     assert float(page.mediabox.width) / 72 * 2.54 == pytest.approx(8.5, abs=0.02)
-    written = " ".join(page.extract_text().split())  # its words are text
+    written = " ".join(page.extract_text().split())  # not outlines
     for words in ("weights, layer 1, head 0", "causal mask on", f"gpt2viz {gpt2viz.__version__}"):
         assert words in written.replace("\xa0", " ")
     bare = PdfReader(io.BytesIO(export.figure_bytes(trace.heatmap(1, 0), "pdf"))).metadata
@@ -126,14 +126,14 @@ def test_a_pdf_says_what_it_shows_and_not_who_printed_it(
     assert (bare.title, bare.creator) == (None, f"gpt2viz {gpt2viz.__version__}")
 
 
-@pytest.mark.usefixtures("drawing")
-def test_a_picture_is_the_same_every_time(trace: gpt2viz.Trace, about: export.About) -> None:
+@pytest.mark.usefixtures("chromium_path")
+def test_pictures_are_deterministic(trace: gpt2viz.Trace, about: export.About) -> None:
     figures = trace.heatmap(1, 0), one_of_every_kind()["bars"]
-    made = [
+    runs = [
         [export.figure_bytes(fig, kind, about) for fig in figures for kind in export.PICTURE_KINDS]
         for _ in range(2)
     ]
-    assert made[0] == made[1]
+    assert runs[0] == runs[1]
 
 
 _WRITTEN = """
@@ -151,7 +151,7 @@ COLUMNS = {
     "the stream": lambda run: choose(run, "residual_out", 1, 0).picture,
 }
 
-READ = [
+COLUMN_CASES = [
     ("A crane ate fish", "one head", "8.5cm"),
     (LONG, "one head", "17.5cm"),
     ("猫が座った。" * 13, "one head", "8.5cm"),
@@ -160,10 +160,10 @@ READ = [
 ]
 
 
-def test_a_columns_picture_can_be_read_and_leaves_nothing_blank(
+def test_column_wide_picture_is_legible_and_fills_its_area(
     offline: Page, subtests: pytest.Subtests
 ) -> None:
-    for text, picture, width in READ:
+    for text, picture, width in COLUMN_CASES:
         with subtests.test(f"{picture}, {width}, {text[:9]}"):
             run = gpt2viz.trace(bundled_model(), text)
             drawn = export.figure_bytes(
@@ -178,8 +178,8 @@ def test_a_columns_picture_can_be_read_and_leaves_nothing_blank(
             )
             written = offline.evaluate(_WRITTEN)
             shot = np.asarray(Image.open(io.BytesIO(offline.screenshot())).convert("L"))
-            for words, size_of_letters, left, right, top, bottom in written:
-                assert size_of_letters >= 8, words  # pixels: 6 pt
+            for words, font_size, left, right, top, bottom in written:
+                assert font_size >= 8, words  # pixels: 6 pt
                 assert left >= -1, words
                 assert right <= size["width"] + 1, words
                 assert top >= -1, words
@@ -206,10 +206,10 @@ _NUMBERS = """
 """
 
 
-def test_a_page_opens_from_a_file(
+def test_saved_page_opens_from_disk(
     offline: Page, trace: gpt2viz.Trace, about: export.About, tmp_path: Path
 ) -> None:
-    """It shows every kind of picture, and a part of matrices where one is dragged out."""
+    """It shows every kind of picture, and a dragged part of a matrix."""
     weights, scores = trace.stage("weights", 1, 0), trace.stage("scores", 1, 0)
     kinds: dict[str, Any] = one_of_every_kind()
     every = [(f"Every kind: {kind}", picture) for kind, picture in kinds.items()]
@@ -246,7 +246,7 @@ def test_a_page_opens_from_a_file(
     offline.wait_for_function("document.querySelectorAll('.js-plotly-plot .bars').length")
 
 
-# Each picture of a saved page has its canvas, its bars or curves, or is an SVG.
+# Whether each picture of a saved page has its canvas, its bars or curves, or is an SVG.
 _ALL_DRAWN = """
 () => [...document.querySelectorAll("figure")].every((figure) =>
   figure.querySelector(":scope > svg, .chart path, .chart rect")
@@ -254,7 +254,7 @@ _ALL_DRAWN = """
 """
 
 
-# The colour of every cell of the large head: in its middle, or above the number written there.
+# The colour of every cell of the large head, sampled in the middle or above its number.
 _PAINTED = """
 () => {
   const view = document.querySelector(".tiles"), { x, y, cw, ch } = view.look.boxes[0]
@@ -270,24 +270,24 @@ _PAINTED = """
 """
 _GREYS = "({ p: { legend } }) => legend.map(([, colors]) => colors)"
 _BACKGROUND = "color => getComputedStyle(document.body).backgroundColor === color"
-# Also where a notebook is a file, whose frames have no origin either.
+# Also tested where the notebook is a file, whose frames have no origin either.
 _REACHES_THE_NOTEBOOK = "() => { try { return !!parent.document.body } catch { return false } }"
 _TILES = "document.querySelector('.tiles')"
-#: Texts of tokens that would run, were they taken for markup.
+#: Token texts that would run if taken for markup.
 HOSTILE = ("</script><img>", "<img/src=x>", "<script>")
 _LARGE = f"head => {_TILES}.p?.panels[0].title === head"
 
 
 @pytest.fixture
 def attention() -> np.ndarray:
-    """Of 2 layers, 3 heads, 20 queries and 300 keys: more than 256 are pooled."""
+    """Weights of 2 layers, 3 heads, 20 queries and 300 keys, which are pooled above 256."""
     given = np.random.default_rng(0).random((2, 3, 20, 300), np.float32) ** 40
     return given / given.sum(axis=-1, keepdims=True)
 
 
 @pytest.fixture
 def shown(attention: np.ndarray) -> gpt2viz.AttentionView:
-    """A token's text is no markup."""
+    """The view of those weights, with tokens that look like markup."""
     queries = [*HOSTILE, *(f"q{n}" for n in range(17))]
     return gpt2viz.show(attention, (queries, [f"k{n}" for n in range(300)]))
 
@@ -299,7 +299,7 @@ def open_file(page: Page, shown: gpt2viz.AttentionView, path: Path) -> None:
     page.wait_for_function(_LARGE, arg=_head(shown.about["chosen"]))
 
 
-def test_attention_in_a_file_answers_to_the_pointer(
+def test_saved_attention_responds_to_the_pointer(
     offline: Page, tmp_path: Path, attention: np.ndarray, shown: gpt2viz.AttentionView
 ) -> None:
     open_file(offline, shown, tmp_path / "attention.html")
@@ -309,7 +309,7 @@ def test_attention_in_a_file_answers_to_the_pointer(
     starts = [n * 300 // 256 for n in range(256)]
     largest = np.maximum.reduceat(attention[0, 1], starts, axis=1)
     np.testing.assert_allclose(offline.evaluate(_PAINTED), colors(largest, LIGHT.unit), atol=2)
-    # a cell under the pointer: its number, and what it stands for
+    # a cell under the pointer shows its number and what that means
     assert "of a block of up to 1 × 2. Drag" in offline.locator(".note").inner_text()
     _to_first_cell(offline)
     tip = offline.locator(".tiles .tip").inner_text()
@@ -317,8 +317,8 @@ def test_attention_in_a_file_answers_to_the_pointer(
     assert f"largest attention weight of this block: {largest[0, 0]:.6g}" in tip
 
 
-def test_a_file_paints_what_was_given(offline: Page, tmp_path: Path) -> None:
-    """Of each shape and kind of number, every cell of the head that is large at first."""
+def test_saved_attention_paints_the_given_weights(offline: Page, tmp_path: Path) -> None:
+    """For each shape and number type, every cell of the initial large head."""
     for given, shape in CASES.values():
         weights, view = in_float32(given).reshape(shape), gpt2viz.show(given)
         open_file(offline, view, tmp_path / "attention.html")
@@ -333,7 +333,7 @@ def test_a_file_paints_what_was_given(offline: Page, tmp_path: Path) -> None:
         assert legend == int(hidden.any()) * [[LIGHT.masked, LIGHT.masked_other]]
 
 
-def test_attention_in_a_file_answers_to_keys_and_shows_a_part(
+def test_saved_attention_responds_to_keys_and_zooms(
     offline: Page, tmp_path: Path, attention: np.ndarray, shown: gpt2viz.AttentionView
 ) -> None:
     open_file(offline, shown, tmp_path / "attention.html")
@@ -351,13 +351,13 @@ def test_attention_in_a_file_answers_to_keys_and_shows_a_part(
     offline.keyboard.press("Enter")
     offline.wait_for_function(_LARGE, arg=_head(4))
     assert offline.get_by_role("button", name="Lines: of 256 tokens or fewer").is_disabled()
-    # a part that is dragged out has its own numbers
+    # a dragged part shows its own numbers
     drag(offline, columns=40.4, rows=9.4)
     offline.wait_for_function(f"{_TILES}.p.panels[0].rows.length === 9")
     assert "queries 0 to 8, keys 1 to 45" in offline.evaluate(f"{_TILES}.p.panels[0].part")
     numbers = offline.evaluate(f"[...{_TILES}.p.values]")
     np.testing.assert_array_equal(np.reshape(numbers, (9, 45)), attention[1, 1, :9, 1:46])
-    lines_are_weights(offline, attention[1, 1, :9, 1:46])
+    check_lines(offline, attention[1, 1, :9, 1:46])
     offline.get_by_role("button", name="Show the whole head").click()
     offline.wait_for_function(f"{_TILES}.p.panels[0].rows.length === 20")
     offline.emulate_media(color_scheme="dark")
@@ -376,14 +376,14 @@ c => {
 
 
 def over(picture: np.ndarray, row: np.ndarray) -> np.ndarray:
-    """A picture with colours of the shares that 4 × 4 patches have of the largest, mixed in."""
+    """A picture blended with colours for 4 × 4 patches, each relative to the largest weight."""
     size = [side // 4 for side in picture.shape[:2]]
     share = np.kron((row / row.max()).reshape(4, 4), np.ones(size))[..., None]
     part = 0.15 + 0.6 * share
     return (1 - part) * picture + part * colors(share[..., 0], LIGHT.unit)
 
 
-def test_a_row_is_seen_over_the_picture_that_was_read(offline: Page, tmp_path: Path) -> None:
+def test_attention_row_is_blended_over_the_image(offline: Page, tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     given = rng.random((2, 3, 17, 17), np.float32) ** 4
     given /= given.sum(axis=-1, keepdims=True)
@@ -425,8 +425,8 @@ _LISTEN = """
 """
 
 
-def lines_are_weights(page: Page, weights: np.ndarray) -> None:
-    """A key turns the matrix into lines as strong as its numbers, a button turns them back."""
+def check_lines(page: Page, weights: np.ndarray) -> None:
+    """The key L turns the matrix into lines as opaque as its weights; a button turns them back."""
     page.keyboard.press("l")
     paths = page.locator(".lines .rest path")
     paths.first.wait_for(state="attached")
@@ -449,13 +449,13 @@ def lines_are_weights(page: Page, weights: np.ndarray) -> None:
     assert not paths.first.is_visible()
 
 
-# A widget's model, as anywidget makes one, that keeps what it is told.
+# A widget's model like anywidget's, which records what is set.
 _MODEL = """
 { get: () => "clicks", set: (_, clicked) => (window.heard ??= []).push(clicked), save_changes() {} }
 """
 
 
-def test_attention_in_a_notebooks_frame_runs_its_scripts_and_asks_nobody(
+def test_attention_in_a_notebook_frame_runs_isolated(
     offline: Page, tmp_path: Path, shown: gpt2viz.AttentionView
 ) -> None:
     cell = f'<meta charset="utf-8">{shown._bundle("clicks")["text/html"]}'
@@ -466,7 +466,7 @@ def test_attention_in_a_notebooks_frame_runs_its_scripts_and_asks_nobody(
     assert frame.evaluate("window.origin") == "null"
     assert not frame.evaluate(_REACHES_THE_NOTEBOOK)
     assert frame.locator("img").count() == 0
-    # what is clicked is told to whoever handed it a port, also what was clicked before
+    # clicks are sent to whoever passes a port, including earlier ones
     frame.locator(".map canvas").click(position=_middle(frame, 4))
     frame.wait_for_function(_LARGE, arg=_head(4))
     offline.evaluate(f"(() => {{ {files.script('clicks')} }})().render({{ model: {_MODEL} }})")
@@ -477,16 +477,16 @@ def test_attention_in_a_notebooks_frame_runs_its_scripts_and_asks_nobody(
 
 
 _INK = "ink => document.documentElement.style.getPropertyValue('--st-text-color') === ink"
-# What such notebooks let an output do, as far as known, and less: nothing but its own scripts.
-_SHUT_IN = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'"
+# At most what such notebooks are known to let an output do: only its own scripts run.
+_SANDBOX = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'"
 
 
-def test_attention_in_an_output_that_is_shut_in_answers_to_pointer_and_keys(
+def test_attention_in_a_sandboxed_output_responds_to_pointer_and_keys(
     offline: Page, tmp_path: Path, shown: gpt2viz.AttentionView
 ) -> None:
-    """Our frame within one of an origin of its own, that may ask nobody: as in Colab, or less."""
+    """Our frame lies in one of an opaque origin without network access, as in Colab or stricter."""
     output = (
-        f'<meta http-equiv="Content-Security-Policy" content="{_SHUT_IN}">'
+        f'<meta http-equiv="Content-Security-Policy" content="{_SANDBOX}">'
         f'<body class="vscode-dark">{shown._repr_mimebundle_()["text/html"]}'
     )
     notebook = (
@@ -495,7 +495,7 @@ def test_attention_in_an_output_that_is_shut_in_answers_to_pointer_and_keys(
     )
     (tmp_path / "notebook.html").write_text(notebook, encoding="utf-8")
     offline.set_viewport_size({"width": 1440, "height": 900})
-    offline.emulate_media(color_scheme="null")  # which would be stronger than the notebook's
+    offline.emulate_media(color_scheme="null")  # which would override the notebook's
     offline.goto((tmp_path / "notebook.html").as_uri())
     offline.frame_locator("iframe").frame_locator("iframe").locator(".tiles[aria-label]").wait_for()
     frame = offline.frames[2]
@@ -518,7 +518,7 @@ def _to_first_cell(page: Page) -> None:
 
 
 def _middle(page: Page | Frame, head: int) -> Any:
-    """The middle of a head in the map, to be clicked."""
+    """The middle of a head in the map, as a click position."""
     return page.locator(".map").evaluate(
         """(view, head) => {
           const { boxes, side } = view.look
@@ -538,7 +538,7 @@ view => {
 
 
 def drag(page: Page, columns: float, rows: float) -> None:
-    """Over so many cells of the large head, from a pixel within its first one."""
+    """Drag over that many cells of the large head, from a pixel inside its first one."""
     x, y, width, height = page.locator(".tiles").first.evaluate(_CORNER)
     page.mouse.move(x + 1, y + 1)
     page.mouse.down()
@@ -550,10 +550,8 @@ def _head(number: int) -> str:
     return f"Layer {number // 3} · Head {number % 3}"
 
 
-def test_a_figure_that_plotly_writes_offers_no_upload(
-    offline: Page, trace: gpt2viz.Trace, tmp_path: Path
-) -> None:
-    """As a notebook without ``offline()`` shows it, but for the network that Plotly wants there."""
+def test_plotly_html_offers_no_upload(offline: Page, trace: gpt2viz.Trace, tmp_path: Path) -> None:
+    """As a notebook without ``offline()`` shows it, but with Plotly's script included."""
     trace.heatmap(1, 0).write_html(tmp_path / "x.html", include_plotlyjs=True)
     offline.goto((tmp_path / "x.html").as_uri())
     offline.wait_for_selector(".modebar-btn", state="attached")
@@ -561,9 +559,7 @@ def test_a_figure_that_plotly_writes_offers_no_upload(
     assert not [title for title in buttons(offline) if "hare" in title]
 
 
-def test_a_notebooks_figure_opens_without_a_network(
-    offline: Page, trace: gpt2viz.Trace, tmp_path: Path
-) -> None:
+def test_notebook_figure_opens_offline(offline: Page, trace: gpt2viz.Trace, tmp_path: Path) -> None:
     html = _Offline(in_each=False).to_mimebundle(trace.heatmap(1, 0).to_dict())["text/html"]
     html += f"<script>{pio._html.get_plotlyjs()}</script>"  # VS Code shows the small one first
     (tmp_path / "x.html").write_text(f'<meta charset="utf-8">{html}', encoding="utf-8")
@@ -573,13 +569,13 @@ def test_a_notebooks_figure_opens_without_a_network(
     np.testing.assert_allclose(weights, trace.stage("weights", 1, 0)[-1], rtol=1e-6)
 
 
-def test_a_notebook_that_shuts_each_output_in_shows_it_all(
+def test_sandboxed_notebook_output_is_complete(
     offline: Page, trace: gpt2viz.Trace, tmp_path: Path
 ) -> None:
-    """Some show every output in a sandboxed frame that may run scripts and ask nobody."""
+    """Some notebooks show each output in a sandboxed frame with scripts but no network."""
     figure = _Offline(in_each=True).to_mimebundle(trace.heatmap(1, 0).to_dict())["text/html"]
     output = (
-        f'<meta http-equiv="Content-Security-Policy" content="{_SHUT_IN}; img-src data: blob:">'
+        f'<meta http-equiv="Content-Security-Policy" content="{_SANDBOX}; img-src data: blob:">'
         f"{trace._repr_mimebundle_()['text/html']}{figure}"
     )
     (tmp_path / "x.html").write_text(
@@ -607,12 +603,10 @@ def live_page(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("which", ["stories", "small"])
-def test_a_page_computes_what_numpy_does_with_its_weights(
-    offline: Page, tmp_path: Path, which: str
-) -> None:
-    """Some sentences; ``python -m tests.live_page`` has them all, and ten tokens after each."""
+def test_live_page_matches_numpy(offline: Page, tmp_path: Path, which: str) -> None:
+    """On some sentences; ``python -m tests.live_page`` checks all, each with ten new tokens."""
     offline.context.set_offline(True)
-    if which == "small":  # with all that the bundled model hasn't
+    if which == "small":  # with settings that the bundled model lacks
         live = LivePage(offline, write_checkpoint(tmp_path / "small", **OTHER), tmp_path)
         sentences = ["A crane ate fish", "ate"]
     else:
@@ -639,9 +633,9 @@ def type_sentence(page: Page, text: str) -> None:
     page.wait_for_function(tokens, arg=len(ids_of(text)))
 
 
-def test_a_page_runs_the_model_on_whatever_is_typed(offline: Page, live_page: Path) -> None:
+def test_live_page_runs_the_model_on_typed_text(offline: Page, live_page: Path) -> None:
     page = open_live(offline, live_page)
-    bars_nobody(page, 1440)
+    check_accessible(page, 1440)
     coming, tiles = page.locator("[data-part=next] li"), page.locator("[data-row=weights] .tiles")
     likely, percent, _ = coming.first.inner_text().split()
     (best,) = gpt2viz.trace(bundled_model(), CATS).next_tokens(1)
@@ -662,29 +656,27 @@ def test_a_page_runs_the_model_on_whatever_is_typed(offline: Page, live_page: Pa
             expect(coming.first).to_contain_text(label(run.spell(best.id)))
             expect(page.locator(".map .links")).to_contain_text(run.labels[-1])
     assert page.locator("img").count() == 0
-    page.get_by_label("Sentence").press_sequentially(" l")  # which is a key of the pictures
+    page.get_by_label("Sentence").press_sequentially(" l")  # also a shortcut of the pictures
     page.keyboard.press("Enter")
     assert page.get_by_label("Sentence").input_value() == f" l{text}"
     assert page.locator(".tiles").first.is_visible()
     page.get_by_label("Sentence").fill("a " * 300)
     expect(page.get_by_role("alert")).to_contain_text("this model reads 256 at most")
-    expect(page.locator(".map .links")).to_contain_text("ate")  # what was drawn stays
+    expect(page.locator(".map .links")).to_contain_text("ate")  # the earlier drawing stays
     type_sentence(page, "a" + " a" * 255)
     expect(page.get_by_role("alert")).to_contain_text("no more can follow")
 
 
-def bars_nobody(page: Page, width: int) -> None:
-    assert seen_by_axe(page) == []
+def check_accessible(page: Page, width: int) -> None:
+    assert axe_violations(page) == []
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     page.get_by_text("What the full app has more").click()
     expect(page.get_by_text("make run")).to_be_visible()
 
 
-def test_a_page_that_runs_the_model_writes_on_in_a_narrow_dark_window(
-    offline: Page, live_page: Path
-) -> None:
+def test_live_page_generates_in_a_narrow_dark_window(offline: Page, live_page: Path) -> None:
     page = open_live(offline, live_page, 400, dark=True)
-    bars_nobody(page, 400)
+    check_accessible(page, 400)
     more = page.get_by_role("button", name="Write ten tokens")
     page.get_by_label("Sentence").fill("A crane ate")
     more.click()

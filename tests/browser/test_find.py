@@ -15,8 +15,8 @@ from tests.bundled import bundled_model, ids_of
 TEXT = "When Mary and John went to the garden, John gave the flower to Mary"
 
 
-def shows_the_head_of_a_map(page: Page, text: str, area: str) -> None:
-    """A click on a map shows the head in place."""
+def check_map_click(page: Page, text: str, area: str) -> None:
+    """A click on a map of heads shows that head in place."""
     click_cell(page, area, 2, 3)
     page.wait_for_url("**/find?*head=3*")
     settle(page)
@@ -27,10 +27,10 @@ def shows_the_head_of_a_map(page: Page, text: str, area: str) -> None:
     assert box["y"] + box["height"] <= 900
 
 
-def test_a_click_on_a_map_a_picture_or_a_row_shows_the_head_in_place(walk: Visit) -> None:
-    page = walk("find", text=TEXT, find="habit", on="sentence", habit="entropy")
-    shows_the_head_of_a_map(page, TEXT, "atlas")
-    page = walk("find", text=TEXT, find="pattern", only="1")
+def test_clicks_on_map_picture_or_row_show_the_head_in_place(open_page: Visit) -> None:
+    page = open_page("find", text=TEXT, find="habit", on="sentence", habit="entropy")
+    check_map_click(page, TEXT, "atlas")
+    page = open_page("find", text=TEXT, find="pattern", only="1")
     click_cell(page, "best", 5, 5, panel=1)
     page.wait_for_url("**/find?*layer=1*")
     settle(page)
@@ -50,8 +50,8 @@ def test_a_click_on_a_map_a_picture_or_a_row_shows_the_head_in_place(walk: Visit
     assert "head=" not in page.url
 
 
-def test_painting_cells(walk: Visit) -> None:
-    page = walk("find", text="A crane ate fish", find="pattern", pattern="empty")
+def test_clicks_paint_and_erase_cells(open_page: Visit) -> None:
+    page = open_page("find", text="A crane ate fish", find="pattern", pattern="empty")
     click_cell(page, "drawing", 3, 1)
     click_cell(page, "drawing", 2, 0)
     click_cell(page, "drawing", 1, 2)  # masked: nothing happens
@@ -64,8 +64,8 @@ def test_painting_cells(walk: Visit) -> None:
     assert "cells=2%3A0" in page.url
 
 
-def test_a_cell_of_the_map_of_all_heads_opens_both(walk: Visit) -> None:
-    page = walk("find", text=TEXT, find="all")
+def test_click_in_the_similarity_map_opens_both_heads(open_page: Visit) -> None:
+    page = open_page("find", text=TEXT, find="all")
     names = drawn(page, "all_heads_alike")[0]["columns"]
     click_cell(page, "all_heads_alike", 2, 7)
     page.wait_for_url("**/side_by_side?*")
@@ -79,9 +79,9 @@ def test_a_cell_of_the_map_of_all_heads_opens_both(walk: Visit) -> None:
     page.wait_for_url("**/head?*")
 
 
-def test_an_edge_is_chosen_by_its_letter_or_its_row(walk: Visit) -> None:
-    page = walk("find", text=TEXT, find="wiring", into="v")
-    # The first is chosen as the page opens.
+def test_edge_is_chosen_by_its_letter_or_row(open_page: Visit) -> None:
+    page = open_page("find", text=TEXT, find="wiring", into="v")
+    # The first edge is already chosen when the page opens.
     letter = box_of(page.locator(".st-key-wiring .chart > svg text", has_text="V").nth(3))
     x, y = letter["x"] + letter["width"] / 2, letter["y"] + letter["height"] / 2
     page.mouse.move(x, y)
@@ -101,9 +101,9 @@ def test_an_edge_is_chosen_by_its_letter_or_its_row(walk: Visit) -> None:
     assert box["y"] + box["height"] <= 900
 
 
-def test_who_sends_it_to_animal_is_two_clicks(walk: Visit) -> None:
+def test_heads_from_it_to_animal_take_two_clicks(open_page: Visit) -> None:
     text = "The animal didn't cross the street because it was too tired"
-    page = walk("find", text=text, find="look")
+    page = open_page("find", text=text, find="look")
     page.locator(".st-key-tokens").get_by_role("radio", name="·it", exact=False).first.click()
     settle(page)
     page.locator(".st-key-keys").get_by_text("·animal").click()
@@ -114,4 +114,4 @@ def test_who_sends_it_to_animal_is_two_clicks(walk: Visit) -> None:
     it, animal = tokens.index(" it"), tokens.index(" animal")
     expected = [weights(text, layer)[:, it, animal] for layer in range(4)]
     assert_allclose(drawn(page, "maps")[0]["z"], expected, atol=1e-6)
-    shows_the_head_of_a_map(page, text, "maps")
+    check_map_click(page, text, "maps")

@@ -1,4 +1,4 @@
-"""Pictures begin high on the page, and what a click changes is in sight beside it."""
+"""Pictures start near the top of a page, and what a click changes is in view beside it."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from playwright.sync_api import FloatRect, Page
 from tests.browser.conftest import act, box_of, settle
 from tests.browser.test_browser import Visit, click_cell
 
-#: Pixels of a laptop's window, and how far down the first picture may begin at most.
-HEIGHT, HIGHEST = 900, 210
-#: Fifteen tokens, whose names stand upright below a matrix.
+#: The height of a laptop's window, and the lowest allowed top of the first picture, in pixels.
+HEIGHT, MAX_TOP = 900, 210
+#: Fifteen tokens, whose names are rotated below a matrix.
 TEXT = "When Mary and John went to the garden, John gave the flower to Mary"
 
-# Where each picture begins and ends, from the top of the window, in the order of the page.
+# The top and bottom of each picture in the window, in page order.
 PICTURES = """
 () => [...document.querySelectorAll("[class*='st-key-'] *")]
   .flatMap(part => [
@@ -31,8 +31,8 @@ def pictures(page: Page) -> list[tuple[float, float]]:
     return results
 
 
-#: Where ``CHANGES`` doesn't begin.
-OTHERS = (
+#: Addresses that ``CHANGES`` doesn't start from.
+MORE_ADDRESSES = (
     "",
     "side_by_side?differs=head",
     "find?find=look&keys=1",
@@ -42,12 +42,12 @@ OTHERS = (
 )
 
 
-def test_the_first_picture_begins_high(walk: Visit) -> None:
+def test_first_picture_starts_near_the_top(open_page: Visit) -> None:
     highest = {
-        address: min(top for top, _bottom in pictures(walk(address, text=TEXT)))
-        for address in OTHERS
+        address: min(top for top, _bottom in pictures(open_page(address, text=TEXT)))
+        for address in MORE_ADDRESSES
     }
-    assert not {address: top for address, top in highest.items() if top > HIGHEST}
+    assert not {address: top for address, top in highest.items() if top > MAX_TOP}
 
 
 def add_and_choose(page: Page) -> None:
@@ -60,28 +60,28 @@ def choose(page: Page, name: str) -> None:
 
 
 def widen_and_narrow(page: Page) -> None:
-    """Choose a row of three layers, whose pictures are one row in a narrower window too."""
+    """Choose a query in the row of three layers, which stays one row in a narrower window."""
     click_cell(page, "layer_charts", 2, 1)
-    is_a_row(page, "layers_chart", "differences")
+    check_row(page, "layers_chart", "differences")
     page.set_viewport_size({"width": 1000, "height": HEIGHT})
     settle(page)
 
 
-#: Two pictures that stand beside each other.
-BOTH = "both_sides", "difference"
-#: A page, what is done there one after the other, the areas that each changes, by the keys of their
-#: containers, and those of them that are one row.
+#: Two adjacent pictures.
+PAIR = "both_sides", "difference"
+#: By page: the actions in order, the areas that each changes, by container key, and those of them
+#: that form one row.
 CHANGES: dict[str, list[tuple[Callable[[Page], None], tuple[str, ...], tuple[str, ...]]]] = {
     "what_if?layer=2&head=0": [
         (
             add_and_choose,
-            ("edit_list", *BOTH, "in_numbers", "best", "where_map"),
-            BOTH,
+            ("edit_list", *PAIR, "in_numbers", "best", "where_map"),
+            PAIR,
         ),
         (
             lambda page: click_cell(page, "whatif", 2, 1),
-            ("edit_list", *BOTH, "in_numbers", "best", "where_map"),
-            BOTH,
+            ("edit_list", *PAIR, "in_numbers", "best", "where_map"),
+            PAIR,
         ),
     ],
     "what_if?what_if=depends": [
@@ -92,9 +92,9 @@ CHANGES: dict[str, list[tuple[Callable[[Page], None], tuple[str, ...], tuple[str
         )
     ],
     "side_by_side": [
-        (partial(choose, name="Causal mask"), (*BOTH, "in_numbers", "best", "heads_map"), BOTH),
-        (lambda page: click_cell(page, "side_heads", 3, 1), (*BOTH, "heads_map"), BOTH),
-        (lambda page: click_cell(page, "both_sides", 1, 0), (*BOTH, "in_numbers", "best"), BOTH),
+        (partial(choose, name="Causal mask"), (*PAIR, "in_numbers", "best", "heads_map"), PAIR),
+        (lambda page: click_cell(page, "side_heads", 3, 1), (*PAIR, "heads_map"), PAIR),
+        (lambda page: click_cell(page, "both_sides", 1, 0), (*PAIR, "in_numbers", "best"), PAIR),
     ],
     "side_by_side?differs=text&text2=A+crane+lifted+steel": [
         (
@@ -125,8 +125,8 @@ def area(page: Page, key: str) -> FloatRect:
     return box_of(page.locator(f".st-key-{key}").first)
 
 
-def is_a_row(page: Page, *keys: str) -> None:
-    """The areas begin at one height, and so do all matrices in them, of about one size."""
+def check_row(page: Page, *keys: str) -> None:
+    """The areas have one top, and the matrices in them have one top and about one size."""
     assert len({round(area(page, key)["y"]) for key in keys}) == 1
     firsts = page.evaluate(
         """keys => keys.flatMap(key => [...document.querySelectorAll(`.st-key-${key} *`)])
@@ -140,11 +140,11 @@ def is_a_row(page: Page, *keys: str) -> None:
     assert max(sides) < 1.25 * min(sides)
 
 
-def test_what_a_click_changes_is_in_sight(walk: Visit, subtests: pytest.Subtests) -> None:
+def test_changes_by_a_click_are_in_view(open_page: Visit, subtests: pytest.Subtests) -> None:
     for address, steps in CHANGES.items():
         with subtests.test(address):
-            page = walk(address, text=TEXT)
-            assert min(top for top, _bottom in pictures(page)) <= HIGHEST
+            page = open_page(address, text=TEXT)
+            assert min(top for top, _bottom in pictures(page)) <= MAX_TOP
             for change, changed, row in steps:
                 change(page)
                 assert page.locator("[data-testid=stMain]").evaluate("main => main.scrollTop") == 0
@@ -153,4 +153,4 @@ def test_what_a_click_changes_is_in_sight(walk: Visit, subtests: pytest.Subtests
                     assert box["y"] >= 0, key
                     assert box["y"] + box["height"] <= HEIGHT, key
                 if row:
-                    is_a_row(page, *row)
+                    check_row(page, *row)

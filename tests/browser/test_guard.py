@@ -1,4 +1,4 @@
-"""A running server's refusals: names that aren't its own, and files that nobody asked for."""
+"""A running server refuses foreign host names, and uploads that no page requested."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 from gpt2viz.app import server as limits
 from tests.soak.visitor import Visitor
 
-# A visitor's connection stays open from one message to the next, and is closed by name.
+# A visitor's connection stays open between messages and is closed explicitly.
 pytestmark = pytest.mark.filterwarnings("ignore:connect.. must be used:DeprecationWarning")
 
 
-def answer(server: str, host: str, origin: str) -> str:
-    """The status line of a websocket's handshake, as a browser would ask that was led here."""
+def handshake_status(server: str, host: str, origin: str) -> str:
+    """The status line of a websocket handshake, as a browser sends it from that origin."""
     url = urlsplit(server)
     with socket.create_connection((url.hostname, url.port), 10) as connection:
         connection.sendall(
@@ -34,59 +34,59 @@ def answer(server: str, host: str, origin: str) -> str:
         return connection.recv(100).decode().splitlines()[0]
 
 
-def test_only_this_machines_names_are_answered(server: str) -> None:
-    """DNS rebinding: host and origin are one, and neither is this machine's."""
+def test_foreign_hosts_and_origins_are_refused(server: str) -> None:
+    """DNS rebinding: host and origin agree, and neither is this machine's."""
     for name in ("evil.example", "evil.example:80", "127.0.0.1.evil.example", ""):
-        assert " 403 " in answer(server, name, f"http://{name}"), name
+        assert " 403 " in handshake_status(server, name, f"http://{name}"), name
     for name in ("127.0.0.1", "localhost", "[::1]"):
         host = f"{name}:{urlsplit(server).port}"
-        assert " 101 " in answer(server, host, f"http://{host}"), name
-        assert " 403 " in answer(server, host, "http://evil.example"), name
+        assert " 101 " in handshake_status(server, host, f"http://{host}"), name
+        assert " 403 " in handshake_status(server, host, "http://evil.example"), name
 
 
-def test_files_that_no_page_asked_for_are_not_piled_up(server: str) -> None:
-    """By one who connects and opens no page."""
-    before = held(server)
+def test_uploads_without_a_page_are_limited(server: str) -> None:
+    """By a client that connects and opens no page."""
+    before = stored_bytes(server)
     visitor = Visitor(urlsplit(server).port or 0)
     requested = BackMsg()
     requested.file_urls_request.file_names.extend(str(n) for n in range(20))
     visitor._socket.send(requested.SerializeToString())
-    while (message := received(visitor)).WhichOneof("type") != "file_urls_response":
+    while (message := receive(visitor)).WhichOneof("type") != "file_urls_response":
         pass
     urls = [result.upload_url for result in message.file_urls_response.file_urls]
     token = xsrf(server)
     assert [put(server, url, token, 100_000) for url in urls] == [204] * 20
-    # Refused by its length alone: the server hangs up on whoever goes on to send it.
+    # Refused by its length alone: the server disconnects a client that sends the body.
     assert put(server, urls[0], token, 1_200_000, send=False) == 413
     until = time.monotonic() + 30
-    while (more := held(server) - before) == 0 and time.monotonic() < until:
+    while (more := stored_bytes(server) - before) == 0 and time.monotonic() < until:
         time.sleep(0.5)  # Streamlit counts once in five seconds
     visitor.close()
     assert more == limits.FILES * 100_000
 
 
-def held(server: str) -> int:
-    """The bytes of files that visitors have sent."""
+def stored_bytes(server: str) -> int:
+    """The total size of uploaded files, in bytes."""
     with urlopen(f"{server}/_stcore/metrics", timeout=10) as metrics:  # noqa: S310 (our own)
         result = re.findall(r"UploadedFileManager.*} (\d+)", metrics.read().decode())
     return sum(map(int, result))
 
 
-def received(visitor: Visitor) -> ForwardMsg:
+def receive(visitor: Visitor) -> ForwardMsg:
     message = ForwardMsg()
     message.ParseFromString(visitor._socket.recv(20))
     return message
 
 
 def xsrf(server: str) -> str:
-    """The token that every browser gets."""
+    """The XSRF token that every browser gets."""
     with urlopen(f"{server}/_stcore/health", timeout=10) as reply:  # noqa: S310 (our own)
         (token,) = re.findall("_streamlit_xsrf=([^;]+)", str(reply.headers))
     return str(token)
 
 
 def put(server: str, url: str, token: str, nbytes: int, *, send: bool = True) -> int:
-    """Send a file as Streamlit's page would, or only say how long it is; the status."""
+    """Send a file as Streamlit's page does, or only its headers; the status."""
     edge = b"--edge"
     head = b'Content-Disposition: form-data; name="f"; filename="f"\r\n\r\n'
     body = b"\r\n".join([edge, head + bytes(nbytes), edge + b"--", b""])

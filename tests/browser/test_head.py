@@ -1,4 +1,4 @@
-"""The page of one head: all of it on the first screen, and the sum beside the cell it is of."""
+"""The page of one head: all of it on the first screen, with the sum of a cell beside it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.browser.test_browser import Visit, click_cell
 from tests.bundled import N_HEAD, stages
 
 LONG = "The little dog ran to the big red house because it was so very cold"
-#: The places among the page's pictures of some that have a number for every query and key.
+#: The indices, among the page's pictures, of some with a number for every query and key.
 PAIRS = {"scores": 3, "masked_scores": 5, "weights": 6}
 
 
@@ -23,15 +23,15 @@ def sum_of(page: Page) -> Locator:
 
 
 def results(page: Page) -> list[float]:
-    """Raw score, scaled score and weight, as they are written."""
+    """The written raw score, scaled score and weight."""
     result = sum_of(page).locator(".result b").all_text_contents()
     return [float(text.removeprefix("= ").replace("−", "-")) for text in result]
 
 
-def test_all_of_a_head_is_on_the_first_screen(walk: Visit, subtests: pytest.Subtests) -> None:
+def test_whole_head_fits_the_first_screen(open_page: Visit, subtests: pytest.Subtests) -> None:
     for text in (LONG, "A crane ate fish"):
         with subtests.test(text):
-            page = walk("head", text=text)
+            page = open_page("head", text=text)
             pictures = page.locator(".st-key-stages .tiles").all()
             assert len(pictures) == 8
             boxes = [box_of(part) for part in [*pictures, sum_of(page)]]
@@ -39,11 +39,11 @@ def test_all_of_a_head_is_on_the_first_screen(walk: Visit, subtests: pytest.Subt
             assert max(box["y"] + box["height"] for box in boxes) <= 900
             assert max(box["x"] + box["width"] for box in boxes) <= 1440
             assert page.evaluate("document.querySelector('.stMain').scrollTop") == 0
-    stands_beside_the_pictures(page)
+    check_sum_beside_pictures(page)
 
 
-def stands_beside_the_pictures(page: Page) -> None:
-    """The sum does, and beside what is said of their colours, where there is room for all."""
+def check_sum_beside_pictures(page: Page) -> None:
+    """It also stands beside the notes on their colours, unless the window is too narrow."""
     for width, beside in ((1101, True), (1000, True), (400, False)):
         page.set_viewport_size({"width": width, "height": 900})
         settle(page)
@@ -58,8 +58,8 @@ def stands_beside_the_pictures(page: Page) -> None:
         assert result["x"] + result["width"] <= width
 
 
-def test_what_a_click_changes_lies_in_sight(walk: Visit, subtests: pytest.Subtests) -> None:
-    page = walk("head", text=LONG, layer=1, head=4)
+def test_changes_by_a_click_are_in_view(open_page: Visit, subtests: pytest.Subtests) -> None:
+    page = open_page("head", text=LONG, layer=1, head=4)
     run = stages(LONG)
     for n, stage in enumerate(("scores", "weights")):
         query, key, chart = 9 + n, 6 + n, PAIRS[stage]
@@ -87,8 +87,8 @@ def test_what_a_click_changes_lies_in_sight(walk: Visit, subtests: pytest.Subtes
     assert results(page)[-1] == 0
 
 
-def test_a_click_on_q_chooses_a_query_and_on_k_or_v_a_key(walk: Visit) -> None:
-    page = walk("head", text=LONG, layer=1, head=4)
+def test_click_on_q_chooses_a_query_and_on_k_or_v_a_key(open_page: Visit) -> None:
+    page = open_page("head", text=LONG, layer=1, head=4)
     for chart, row, message in ((0, 8, "query=8"), (1, 3, "key=3"), (2, 5, "key=5")):
         click_cell(page, "sources", row=row, column=2, chart=chart)
         assert message in page.url
@@ -101,7 +101,7 @@ def test_a_click_on_q_chooses_a_query_and_on_k_or_v_a_key(walk: Visit) -> None:
     assert "key=5" in page.url
     act(page, page.go_back)
     expect(heading).to_contain_text("query ·house (8), key ·the (5)")
-    page.keyboard.down("Shift")  # why there? on the page that is open
+    page.keyboard.down("Shift")  # "why there?" on the open page
     click_cell(page, "stages", row=9, column=6, chart=PAIRS["scores"])
     page.keyboard.up("Shift")
     expect(page.locator(".st-key-why_strands")).to_contain_text(re.compile("9 ·because[^#]*, 6 "))
@@ -113,8 +113,8 @@ def test_a_click_on_q_chooses_a_query_and_on_k_or_v_a_key(walk: Visit) -> None:
     assert all(part in page.url for part in ("query=7", "key=2"))
 
 
-def test_a_click_on_a_part_opens_its_head_in_sight(walk: Visit) -> None:
-    page = walk("head", see="why", text=LONG, layer=2, head=3, query=13, key=5)
+def test_click_on_a_contribution_opens_its_head_in_view(open_page: Visit) -> None:
+    page = open_page("head", see="why", text=LONG, layer=2, head=3, query=13, key=5)
     path, strands = (page.locator(f".st-key-why_{name}") for name in ("path", "strands"))
     act(page, strands.get_by_role("button", name="head 1.7 read 0").click)
     for opened, name in ((1, "head 1.7, from 13"), (2, "head 0.")):
@@ -123,7 +123,7 @@ def test_a_click_on_a_part_opens_its_head_in_sight(walk: Visit) -> None:
         for changed in ("why_path", "why_answer", "why_weights", "why_strands"):
             seen = box_of(page.locator(f".st-key-{changed}"))
             assert 0 <= seen["y"] < seen["y"] + seen["height"] <= 900, changed
-        if opened == 1:  # by keys
+        if opened == 1:  # by keyboard
             strands.get_by_role("button", name=re.compile(r"query +head 0\.")).first.press("Enter")
     act(page, path.get_by_role("button").first.click)
     page.get_by_text("How this is measured").click()

@@ -1,4 +1,4 @@
-"""The head view: the lines and numbers that the browser draws are those of an independent GPT-2."""
+"""The head view: lines and numbers in the browser match those of an independent GPT-2."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ def token(page: Page, name: str) -> Any:
     return page.locator(".rows").get_by_role("button", name=name, exact=True)
 
 
-def test_pointing_at_a_token_shows_its_numbers(walk: Visit) -> None:
-    page = walk("", text=TEXT, layer=2, head=0, more="1,4", picture="lines")
+def test_pointing_at_a_token_shows_its_numbers(open_page: Visit) -> None:
+    page = open_page("", text=TEXT, layer=2, head=0, more="1,4", picture="lines")
     three = weights(TEXT)[2][[0, 1, 4]]
     for name, verb, row in (
         ("query 9 ·John", "looks at", three[:, 9]),
@@ -54,8 +54,8 @@ def test_pointing_at_a_token_shows_its_numbers(walk: Visit) -> None:
         assert len(lines(page, "lit")) == (row >= 0.01).sum()
 
 
-def test_tokens_are_walked_and_chosen_by_keyboard(walk: Visit) -> None:
-    page = walk("", text="Dog bites man", layer=1, picture="lines")
+def test_tokens_are_reached_and_chosen_by_keyboard(open_page: Visit) -> None:
+    page = open_page("", text="Dog bites man", layer=1, picture="lines")
     token(page, "query 0 Dog").focus()
     page.keyboard.press("ArrowDown")
     expect(page.locator(".summary")).to_contain_text("1 “·bites” looks at")
@@ -84,9 +84,9 @@ WATCH = """
 """
 
 
-def test_closing_the_mask_moves_the_lines_that_it_changes(walk: Visit) -> None:
-    """And no other choice does, nor anything where less motion is asked for."""
-    page = walk("", text="Dog bites man", layer=1, head=1, causal="false", picture="lines")
+def test_closing_the_mask_moves_the_lines_that_it_changes(open_page: Visit) -> None:
+    """Other choices move nothing, and nothing moves under reduced motion."""
+    page = open_page("", text="Dog bites man", layer=1, head=1, causal="false", picture="lines")
     page.evaluate(WATCH)
     page.locator(".st-key-causal label").click()
     page.wait_for_url(lambda url: "causal=true" in url or "causal" not in url)

@@ -1,4 +1,4 @@
-"""The first screen: the map of all heads, by pointer and by keys, and nothing below the fold."""
+"""The first screen: the map of all heads, by pointer and by keyboard."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.browser.conftest import act, wait_until
 from tests.browser.test_browser import MIDDLE, Visit, click_cell, drawn, picture, weights
 from tests.bundled import HEADS, N_HEAD, N_LAYER
 
-# Of every head the rows whose cells have the colours that they have where nothing is dimmed.
+# By head, the rows whose cells all have their undimmed colours.
 _LIT = """
 view => {
   const copied = (canvas) => {
@@ -34,24 +34,24 @@ view => {
 
 
 def point(page: Page, head: int, row: int) -> None:
-    """Move the pointer to a head's row, onto the token itself, which lights up everywhere."""
+    """Hover over a head's row, on the diagonal, until that token is lit in every head."""
     page.mouse.move(*picture(page, "heads").evaluate(MIDDLE, [head, row, row]))
     wait_until(
-        page, lambda: all(row in rows for rows in lit(page)) and f"from {row} " in listed(page)
+        page, lambda: all(row in rows for rows in lit(page)) and f"from {row} " in links_text(page)
     )
 
 
 def lit(page: Page) -> list[list[int]]:
-    """Of every head the rows that have their full colours."""
+    """By head, the rows that aren't dimmed."""
     results: list[list[int]] = picture(page, "heads").evaluate(_LIT)
     return results
 
 
-def listed(page: Page) -> str:
+def links_text(page: Page) -> str:
     return picture(page, "heads").locator(".links").inner_text()
 
 
-#: Clicks a head, and says which is marked and whether it is drawn before the server has answered.
+#: Clicks a head; which is marked, and whether it is drawn before the server responds.
 CLICK = """(view, head) => {
   const { x, y } = view.look.boxes[head], at = view.canvas.getBoundingClientRect()
   const before = view.canvas.toDataURL()
@@ -61,11 +61,11 @@ CLICK = """(view, head) => {
 }"""
 
 
-def test_pointing_lights_a_token_in_every_head_without_the_server(walk: Visit) -> None:
-    """And a click, or keys, choose in place."""
-    page = walk("", layer=0, head=0)
-    the_map = picture(page, "heads")
-    the_map.evaluate("view => { [window.send, view.send] = [view.send, () => window.sent = true] }")
+def test_hover_highlights_a_token_in_every_head_without_the_server(open_page: Visit) -> None:
+    """And a click, or keys, choose a head in place."""
+    page = open_page("", layer=0, head=0)
+    view = picture(page, "heads")
+    view.evaluate("view => { [window.send, view.send] = [view.send, () => window.sent = true] }")
     everything = [[0, 1, 2, 3]] * HEADS
     assert lit(page) == everything
     point(page, head=13, row=3)
@@ -75,14 +75,14 @@ def test_pointing_lights_a_token_in_every_head_without_the_server(walk: Visit) -
         for head, w in enumerate(weights("A crane ate fish", layer)):
             key = 1 + int(w[3, 1:3].argmax())
             largest[float(w[3, key])] = f"{layer}.{head} → {key} {['', '·crane', '·ate'][key]}"
-    text = listed(page)
+    text = links_text(page)
     assert text.startswith("Strongest from 3 ·fish")
     positions = [text.index(largest[weight]) for weight in sorted(largest, reverse=True)[:5]]
     assert positions == sorted(positions)
     page.mouse.move(5, 5)
     wait_until(page, lambda: lit(page) == everything)
     assert not page.evaluate("window.sent")
-    the_map.evaluate("view => { view.send = window.send }")
+    view.evaluate("view => { view.send = window.send }")
 
     click_cell(page, "heads", row=2, column=1, panel=3 * N_HEAD + 5)
     assert "layer=3" in page.url
@@ -91,14 +91,14 @@ def test_pointing_lights_a_token_in_every_head_without_the_server(walk: Visit) -
     expect(page.get_by_text("Head 3.5", exact=False).first).to_be_visible()
     shown = drawn(page, "head_large")[0]["z"]
     assert np.allclose(shown, weights("A crane ate fish", 3)[5], atol=1e-6)
-    assert the_map.evaluate("view => view.p.chosen") == 3 * N_HEAD + 5
-    assert the_map.evaluate(CLICK, 0) == [0, True]
+    assert view.evaluate("view => view.p.chosen") == 3 * N_HEAD + 5
+    assert view.evaluate(CLICK, 0) == [0, True]
     expect(page.get_by_text("Head 0.0", exact=False).first).to_be_visible()
     open_by_keys(page)
 
 
 def open_by_keys(page: Page) -> None:
-    """From head 0.0 to head 2.1 and a token, and on to its own page."""
+    """Go from head 0.0 to head 2.1 and a token, then to the head's own page."""
     view = picture(page, "heads")
     page.mouse.move(5, 5)
     view.focus()
@@ -108,7 +108,7 @@ def open_by_keys(page: Page) -> None:
     page.keyboard.press("Tab")
     expect(view.locator(".links button").first).to_be_focused()
     page.keyboard.press("Shift+Tab")
-    assert listed(page).startswith("Strongest from 3 ·fish, to others than the first: ")
+    assert links_text(page).startswith("Strongest from 3 ·fish, to others than the first: ")
     act(page, lambda: page.keyboard.press("Enter"))
     assert {"layer=2", "head=1", "query=3"} <= set(page.url.split("?")[1].split("&"))
     picture(page, "heads").focus()
@@ -118,10 +118,8 @@ def open_by_keys(page: Page) -> None:
     assert "head=1" in page.url
 
 
-def test_words_and_their_tokens_light_each_other_and_without_the_mask_the_server_answers(
-    walk: Visit,
-) -> None:
-    page = walk("", text="A kingfisher ate fish", words="true")
+def test_map_of_words_and_map_without_the_mask(open_page: Visit) -> None:
+    page = open_page("", text="A kingfisher ate fish", words="true")
     page.mouse.move(*picture(page, "heads").evaluate(MIDDLE, [13, 3, 3]))
     sentence = page.locator(".words")
     wait_until(page, lambda: sentence.evaluate("view => view.at?.query") == 6)
@@ -131,7 +129,7 @@ def test_words_and_their_tokens_light_each_other_and_without_the_mask_the_server
     page.keyboard.press("PageDown")
     act(page, lambda: page.keyboard.press("Enter"))
     assert "query=5" in page.url, "the first token of the next word"
-    page = walk("", causal="false")
+    page = open_page("", causal="false")
     picture(page, "heads").focus()
     page.keyboard.press("PageDown")
     act(page, lambda: page.keyboard.press("Enter"))
@@ -139,11 +137,11 @@ def test_words_and_their_tokens_light_each_other_and_without_the_mask_the_server
     assert "undefined" not in page.locator(".st-key-head_large .description").inner_text()
 
 
-def test_a_chosen_token_stays_lit_and_a_link_of_the_list_is_chosen(walk: Visit) -> None:
-    page = walk("", query=2)
+def test_chosen_token_stays_lit_and_listed_links_are_clickable(open_page: Visit) -> None:
+    page = open_page("", query=2)
     wait_until(page, lambda: all(2 in rows for rows in lit(page)))
     assert lit(page) != [[0, 1, 2, 3]] * HEADS
-    assert listed(page).startswith("Strongest from 2 ·ate")
+    assert links_text(page).startswith("Strongest from 2 ·ate")
     first = picture(page, "heads").locator(".links button").first
     layer, head = first.locator("b").inner_text().split(".")
     tip = picture(page, "heads").locator(".tip")
@@ -157,12 +155,12 @@ def test_a_chosen_token_stays_lit_and_a_link_of_the_list_is_chosen(walk: Visit) 
     assert f"head={head}" in page.url
 
 
-# Whether an element leaves a key that is held with Alt to the browser.
-_LEAVES = """(element, key) => element.dispatchEvent(
+# Whether an element ignores a key pressed with Alt.
+_IGNORES = """(element, key) => element.dispatchEvent(
   new KeyboardEvent("keydown", { key, altKey: true, bubbles: true, cancelable: true }))"""
 
 
-def test_shortcuts_are_left_to_the_browser(walk: Visit) -> None:
+def test_browser_shortcuts_are_ignored(open_page: Visit) -> None:
     """Alt and an arrow go back and forward."""
     radios = (".switch [role=radio]", ".chips [role=radio]")
     for path, query, parts in (
@@ -170,7 +168,7 @@ def test_shortcuts_are_left_to_the_browser(walk: Visit) -> None:
         ("", {"picture": "lines"}, (".rows button",)),
         ("textbook", {"chapter": "whole"}, (".listings button",)),
     ):
-        page = walk(path, **query)
+        page = open_page(path, **query)
         for part in parts:
             for key in ("ArrowLeft", "ArrowRight", "ArrowUp", "ArrowDown"):
-                assert page.locator(part).first.evaluate(_LEAVES, key), (part, key)
+                assert page.locator(part).first.evaluate(_IGNORES, key), (part, key)

@@ -1,4 +1,4 @@
-"""An app with more models, as its owner starts it: what it opens, lets in, draws and saves."""
+"""An app whose owner added models: what it opens, allows, draws and saves."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from gpt2viz.model.checkpoint import BUNDLED
 from tests.browser.conftest import (
     Visitor,
     act,
+    axe_violations,
     box_of,
-    go,
-    look_alike,
+    go_to,
     running_app,
-    seen_by_axe,
+    set_appearance,
     settle,
 )
 from tests.browser.test_browser import click_cell, drawn, picture
-from tests.browser.test_guard import answer
+from tests.browser.test_guard import handshake_status
 from tests.browser.test_save import open_save
 from tests.browser.test_zoom import drag, window
 from tests.checkpoints import write_checkpoint
@@ -39,8 +39,8 @@ from tests.soak.visitor import Visitor as Connection
 
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Models: one for long texts, one with as many heads as GPT-2 small, one with its checkpoints,
-    and one whose card is a stranger's.
+    """Models: one for long texts, one with as many heads as GPT-2 small, one with training
+    checkpoints, and one with an untrusted card.
     """
     models = tmp_path_factory.mktemp("models")
     write_checkpoint(models / "long", n_positions=400, n_layer=1)
@@ -54,7 +54,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 
 class App(NamedTuple):
-    """The address of an app, and the file where what it has opened is written down."""
+    """The address of an app, and the file that records which address it opened."""
 
     address: str
     opened: Path
@@ -62,9 +62,9 @@ class App(NamedTuple):
 
 @pytest.fixture(scope="module")
 def app(folders: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Iterator[App]:
-    """An app that opens by itself, lets a proxy's name in and has no Chromium.
+    """An app that opens the browser itself, allows a proxy's host name and has no Chromium.
 
-    Its home has what makes Streamlit offer helpers to those who write apps.
+    Its home has the folder that makes Streamlit offer helpers to developers.
     """
     home = tmp_path_factory.mktemp("home")
     (home / ".claude").mkdir()
@@ -83,33 +83,31 @@ def app(folders: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> I
 
 @pytest.fixture(scope="module")
 def visitor(browser: Browser, app: App) -> Iterator[Visitor]:
-    """One who goes from page to page; nobody else may be asked, and the console stays silent."""
+    """One visitor for all tests; any console message or foreign request fails them."""
     visitor = Visitor(browser, app.address)
     yield visitor
     visitor.context.close()
-    assert not visitor.complaints
+    assert not visitor.problems
 
 
-def opened(visitor: Visitor, path: str = "", width: int = 1440, **query: Any) -> Page:
+def open_path(visitor: Visitor, path: str = "", width: int = 1440, **query: Any) -> Page:
     """Open a page of the app in the visitor's tab."""
-    look_alike(visitor.tab, width, dark=False)
-    go(visitor.tab, visitor.server, f"/{path}?{urlencode(query)}")
+    set_appearance(visitor.tab, width, dark=False)
+    go_to(visitor.tab, visitor.server, f"/{path}?{urlencode(query)}")
     settle(visitor.tab)
     return visitor.tab
 
 
-def test_started_at_home_it_opens_by_itself_and_nothing_lies_over_it(
-    visitor: Visitor, app: App
-) -> None:
-    """Streamlit has an offer for those who write apps, on a machine where their helpers live."""
-    expect(opened(visitor).locator(".stSkillsNudge")).to_have_count(0)
+def test_app_opens_the_browser_without_streamlits_offer(visitor: Visitor, app: App) -> None:
+    """Streamlit offers its helpers to developers on a machine that has their folder."""
+    expect(open_path(visitor).locator(".stSkillsNudge")).to_have_count(0)
     assert app.opened.read_text() == app.address
 
 
-def test_a_proxys_name_is_answered_where_the_owner_says_so(app: App) -> None:
-    """Visitors are then told that others are let in, and nothing of the hub is offered."""
-    assert " 101 " in answer(app.address, "a.example", "http://a.example")
-    assert " 403 " in answer(app.address, "b.example", "http://b.example")
+def test_allowed_proxy_host_is_accepted(app: App) -> None:
+    """The page then says that others can reach the server, and nothing of the hub is offered."""
+    assert " 101 " in handshake_status(app.address, "a.example", "http://a.example")
+    assert " 403 " in handshake_status(app.address, "b.example", "http://b.example")
     connection = Connection(urlsplit(app.address).port or 0)
     text = b"".join(connection.open("models", {}).raw)
     connection.close()
@@ -121,15 +119,15 @@ MODELS = BUNDLED.name, "twelve"
 TEXTS = "A crane ate fish", "The animal didn't cross the street because it was too tired"
 
 
-def test_the_first_screen_of_any_model_fits_and_its_large_head_is_large(visitor: Visitor) -> None:
-    """Nothing lies below the fold; a narrow window has both, and a telephone stacks them."""
+def test_first_screen_of_any_model_fits(visitor: Visitor) -> None:
+    """A narrow window has map and large head side by side; a phone stacks them."""
     for model, text in product(MODELS, TEXTS):
-        page = opened(visitor, model=model, text=text)
+        page = open_path(visitor, model=model, text=text)
         the_map = box_of(page.locator(".st-key-heads .map").first)
         assert the_map["y"] + the_map["height"] <= 900, (model, text)
         large = box_of(page.locator(".st-key-head_large .tiles").first)
         words = box_of(page.locator(".st-key-as_words").first)
-        rest = 900 - 120  # where the words begin without this owner's notice
+        rest = 900 - 120  # the top of the words without this owner's notice
         assert large["y"] + large["height"] - words["y"] <= rest, (model, text)
         if text != TEXTS[0]:
             continue
@@ -148,11 +146,11 @@ def test_the_first_screen_of_any_model_fits_and_its_large_head_is_large(visitor:
         assert last <= upper["width"]
 
 
-def test_a_drag_over_a_long_text_shows_that_part_and_a_button_the_whole(
+def test_long_text_is_zoomed_by_a_drag_and_restored_by_a_button(
     visitor: Visitor, folders: dict[str, Path]
 ) -> None:
     text = "x " * 200
-    page = opened(visitor, model="long", layer=0, head=0, text=text)
+    page = open_path(visitor, model="long", layer=0, head=0, text=text)
     expected = gpt2viz.trace(gpt2viz.load_model(folders["long"]), text).stage("weights", 0)[0]
     assert expected.shape[1] == 400
     drag(page, "head_large", (128.2, 64.2), (191.8, 127.8))  # of 256 blocks for 400 tokens
@@ -173,12 +171,10 @@ def test_a_drag_over_a_long_text_shows_that_part_and_a_button_the_whole(
     expect(page.get_by_text("Drag over a picture")).to_be_visible()
 
 
-def test_a_strangers_card_loads_nothing_and_each_section_opens_by_its_link(
-    visitor: Visitor,
-) -> None:
+def test_untrusted_card_loads_nothing_and_links_open_sections(visitor: Visitor) -> None:
     for part in ("card", "tokenizer", "positions", "cost"):
         query = {"part": part, "model": "mine", "text": "A crane", "word": "crane"}
-        page = opened(visitor, "models", width=1000, **query)
+        page = open_path(visitor, "models", width=1000, **query)
         chosen = page.get_by_role("radio", name=SECTIONS[part], exact=True)
         expect(chosen).to_have_attribute("aria-checked", "true")
         expect(page.locator(".stAlert")).to_have_count(0)
@@ -192,18 +188,18 @@ def test_a_strangers_card_loads_nothing_and_each_section_opens_by_its_link(
             assert card.locator("a:not([href^='#']), .katex, svg.flowchart").count() == 0
             assert card.locator("[class*='ColoredText']").count() == 0
             expect(card.locator("code", has_text=":red[x]").first).to_be_visible()
-        assert not seen_by_axe(page, frame=False), part
+        assert not axe_violations(page, frame=False), part
 
 
-# The training's pictures as they are drawn now.
+# The training's pictures as currently drawn.
 _DRAWN = """view => {
   const [then, now] = view.querySelector(".tiles").cells
   return [view.querySelector(".map").canvas, then.image, now.image, view.next, view.lens]
     .map((canvas) => canvas.toDataURL())
 }"""
-# The note to those who visit from elsewhere, which a person at home doesn't get.
-_LEAVE_OUT = "part => part.closest('[data-testid=stElementContainer]').style.display = 'none'"
-#: Time in which no answer of the server can have come: asked and drawn in one go.
+# Hides the note for remote visitors, which a local one doesn't get.
+_HIDE = "part => part.closest('[data-testid=stElementContainer]').style.display = 'none'"
+#: Moves the slider and reads the result at once, before the server can respond.
 _PRESSED = """view => {
   view.slider.value = 2
   view.slider.dispatchEvent(new Event("input"))
@@ -211,9 +207,9 @@ _PRESSED = """view => {
 }"""
 
 
-def test_the_trainings_slider_follows_the_hand_and_the_address_the_slider(visitor: Visitor) -> None:
-    page = opened(visitor, "training", model="grown", step=1, layer=0, head=0)
-    page.get_by_text("Other machines can reach this server").evaluate(_LEAVE_OUT)
+def test_training_slider_redraws_at_once_and_updates_the_address(visitor: Visitor) -> None:
+    page = open_path(visitor, "training", model="grown", step=1, layer=0, head=0)
+    page.get_by_text("Other machines can reach this server").evaluate(_HIDE)
     view = page.locator(".steps")
     heads, lens = view.locator(".map"), view.locator("[data-part=lens]")
     top, first, last = map(box_of, (view, heads, lens))
@@ -250,13 +246,13 @@ def test_the_trainings_slider_follows_the_hand_and_the_address_the_slider(visito
     page.wait_for_url("**step=300**")
 
 
-def test_two_models_over_many_texts_lead_to_both_heads_on_one_of_them(
+def test_two_models_over_many_texts_link_to_both_heads_on_a_text(
     visitor: Visitor, folders: dict[str, Path]
 ) -> None:
     texts = [TEXTS[0], "A crane sat", "The cat sat on the mat", "A fish ate", "The old steel crane"]
     models = {"model": "mine", "model2": "grown"}
     over: dict[str, Any] = {"over": "texts", "texts": "\n".join(texts)} | models
-    page = opened(visitor, "side_by_side", differs="model", **over)
+    page = open_path(visitor, "side_by_side", differs="model", **over)
     act(page, page.get_by_role("button", name="Compare over 5 texts").click)
     expect(picture(page, "changes_map")).to_be_visible()
     settle(page)
@@ -274,7 +270,7 @@ def test_two_models_over_many_texts_lead_to_both_heads_on_one_of_them(
         assert_allclose(panel["z"], expected.stage("weights", 1)[0, 2], atol=1e-6)
 
 
-#: What a browser's print window is shown, kept in place of it.
+#: Records the document instead of opening the browser's print window.
 _PRINTED = """
 () => window.print = () => {
   window.top.toPrint = document.documentElement.outerHTML
@@ -285,13 +281,13 @@ _PRINTED = """
 
 def test_a_pdf_needs_nothing_on_the_server(browser: Browser, visitor: Visitor) -> None:
     visitor.context.add_init_script(f"({_PRINTED})()")
-    page = opened(visitor, "predict", model=BUNDLED.name, text="<b> ёж")  # bars are Plotly's
+    page = open_path(visitor, "predict", model=BUNDLED.name, text="<b> ёж")  # bars are Plotly's
     open_save(page, "Picture")
     expect(page.get_by_text("choose Save as PDF there")).to_be_visible()
     settle(page)
     page.get_by_role("tabpanel").get_by_role("button", name="PDF").click()
     page.wait_for_function("window.toPrint")
-    assert page.locator("iframe[style*='width: 0']").count() == 0  # gone again
+    assert page.locator("iframe[style*='width: 0']").count() == 0  # it was removed
     assert page.locator(".st-key-save_body").is_visible()
     paper = browser.new_page()
     to_print = page.evaluate("window.toPrint")

@@ -1,10 +1,10 @@
-"""Arrows and frames of the Textbook in a real browser: dragged, played, small, dark, motionless."""
+"""The Textbook's arrows and frames in a browser: dragged, played, small, dark, still."""
 
 from __future__ import annotations
 
 from playwright.sync_api import Locator, Page, expect
 
-from tests.browser.conftest import box_of, found_at_rest, reach, settle, show_what_is_to_be_guessed
+from tests.browser.conftest import box_of, reveal_weights, settle, settled_violations, tab_to
 from tests.browser.test_browser import Visit
 
 
@@ -13,7 +13,7 @@ def middle(part: Locator) -> tuple[float, float]:
     return box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
 
 
-#: The names of points and axes that lie on one another in a plane.
+#: The names of points and axes that overlap in a plane.
 _COLLIDING = """
 planes => planes.flatMap(plane => {
   const names = [...plane.querySelectorAll(".name, .end")]
@@ -25,8 +25,8 @@ planes => planes.flatMap(plane => {
 """
 
 
-#: Notes each place that the first piece of the mixture is drawn at.
-_NOTE = """
+#: Records each position at which the first piece of the mixture is drawn.
+_RECORD = """
 plane => {
   window.positions = new Set()
   const note = () => window.positions.add(plane.querySelector("path.piece")?.getAttribute("d"))
@@ -35,12 +35,12 @@ plane => {
 """
 
 
-def glide(page: Page) -> None:
-    """Arrows do, unless less motion is asked for."""
+def check_gliding(page: Page) -> None:
+    """Arrows check_gliding, unless reduced motion is requested."""
     field = page.get_by_label("Query of crane, crane, animal")
 
     def positions(animal: str) -> int:
-        page.locator(".st-key-crane_arrows .plane").nth(1).evaluate(_NOTE)
+        page.locator(".st-key-crane_arrows .plane").nth(1).evaluate(_RECORD)
         field.fill(animal)
         field.press("Enter")
         page.wait_for_function(f"location.search.includes('crane_q={animal}.0')")
@@ -56,9 +56,9 @@ def glide(page: Page) -> None:
     assert positions("2") == 1
 
 
-def test_a_key_is_dragged_and_tables_address_and_weights_follow(walk: Visit) -> None:
-    page = walk("textbook", example="E4")
-    show_what_is_to_be_guessed(page)
+def test_dragged_key_updates_tables_address_and_weights(open_page: Visit) -> None:
+    page = open_page("textbook", example="E4")
+    reveal_weights(page)
     fish = page.get_by_role("button", name="Key of fish")
     fish.scroll_into_view_if_needed()
     assert page.locator(".st-key-crane_arrows .plane").evaluate_all(_COLLIDING) == []
@@ -68,7 +68,7 @@ def test_a_key_is_dragged_and_tables_address_and_weights_follow(walk: Visit) -> 
     page.mouse.move(*start)
     page.mouse.down()
     page.mouse.move(start[0] - 0.2 * unit, start[1], steps=3)
-    assert "crane_k" not in page.url  # it is sent where it is let go
+    assert "crane_k" not in page.url  # it is sent when released
     row = page.locator(".st-key-crane_arrows tr", has_text="fish")
     expect(row).to_contain_text("0.56")  # 0.7 · 0.6 + 0.7 · 0.2: scores move with it
     page.mouse.move(start[0] + 0.1 * unit, start[1] - 0.4 * unit, steps=3)
@@ -88,13 +88,13 @@ def test_a_key_is_dragged_and_tables_address_and_weights_follow(walk: Visit) -> 
     page.wait_for_function("!location.search.includes('crane_k')")
     settle(page)
     expect(page.get_by_role("button", name="Key of fish: animal 0.8, machine 0.2")).to_be_attached()
-    glide(page)
+    check_gliding(page)
 
 
-def test_the_keyboard_moves_the_query_on_a_small_screen(walk: Visit) -> None:
-    page = walk("textbook", width=400, dark=True, example="E4", crane_heat="0.5")
+def test_keyboard_moves_the_query_on_a_small_screen(open_page: Visit) -> None:
+    page = open_page("textbook", width=400, dark=True, example="E4", crane_heat="0.5")
     query = page.get_by_role("button", name="Query of crane")
-    reach(page, query)
+    tab_to(page, query)
     for key in ("ArrowUp", "ArrowUp", "ArrowLeft"):
         page.keyboard.press(key)
     page.wait_for_function("location.search.includes('crane_q=0.65%2C0.8')")
@@ -102,16 +102,16 @@ def test_the_keyboard_moves_the_query_on_a_small_screen(walk: Visit) -> None:
     expect(query).to_be_focused()
     message = page.get_by_text("Query of crane: animal 0.65, machine 0.8. Weights: crane 0.51")
     expect(message).to_be_visible()
-    reach(page, page.get_by_role("button", name="Value of fish"))
+    tab_to(page, page.get_by_role("button", name="Value of fish"))
     page.keyboard.press("ArrowDown")
     page.wait_for_function("location.search.includes('crane_v_bird=0.5%2C0.5%2C0.9%2C0.1%2C0.8')")
     settle(page)
     expect(page.get_by_text("Value of fish: animal 0.8, machine 0.15. New crane")).to_be_visible()
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-    assert not found_at_rest(page)
+    assert not settled_violations(page)
 
 
-#: Takes a step and tells whether a block glides to its new place; waits until it is there.
+#: Takes a step; whether a block glides to its new place, once it is there.
 _GLIDES = """
 async player => {
   const deep = [...player.querySelectorAll("*")].find(part => part.shadowRoot).shadowRoot
@@ -127,8 +127,8 @@ async player => {
 """
 
 
-def test_frames_play_to_their_end_and_glide_unless_less_motion_is_asked_for(walk: Visit) -> None:
-    page = walk("textbook", dark=True, example="E21", way_step="1")
+def test_frames_play_to_the_end_and_glide_unless_motion_is_reduced(open_page: Visit) -> None:
+    page = open_page("textbook", dark=True, example="E21", way_step="1")
     player = page.locator(".st-key-way_step_player")
     expect(player.locator(".play")).to_be_visible()
     assert player.evaluate(_GLIDES)
@@ -142,11 +142,11 @@ def test_frames_play_to_their_end_and_glide_unless_less_motion_is_asked_for(walk
     page.wait_for_function("location.search.includes('way_step=4')")
     settle(page)
     expect(player.get_by_role("button", name="Play")).to_be_visible()
-    assert not found_at_rest(page)
+    assert not settled_violations(page)
 
 
-def test_the_token_that_is_followed_is_the_chosen_one(walk: Visit) -> None:
-    page = walk("textbook", width=400, chapter="residual", text="A crane ate fish", query="0")
+def test_stream_frames_follow_the_chosen_token(open_page: Visit) -> None:
+    page = open_page("textbook", width=400, chapter="residual", text="A crane ate fish", query="0")
     player = page.locator(".st-key-stream_step_player")
     expect(player.get_by_role("status")).to_contain_text("“A”: its row of the token table")
     player.get_by_role("button", name="Step").click()

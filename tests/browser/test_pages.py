@@ -1,4 +1,4 @@
-"""Every page and mode opens by its address, fits, runs nothing that was typed, bars nobody."""
+"""Every page and mode opens by its address, fits, runs no typed code and is accessible."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from tests.browser.conftest import (
     Visitor,
     act,
     address,
-    go,
-    kinds,
-    look_alike,
-    seen_by_axe,
+    axe_violations,
+    go_to,
+    part_kinds,
+    set_appearance,
     settle,
 )
 from tests.servers import comes_up, free_ports
@@ -30,10 +30,10 @@ from tests.servers import comes_up, free_ports
 LINES, CHAPTER = "?picture=lines&more=1,3", "textbook?chapter=tokens"
 PATHS = [view.removeprefix(pages.ATTENTION.name) for view in (*VIEWS, LINES, CHAPTER)]
 
-#: Of a light page, and of a dark one.
+#: The background of a light page and of a dark one.
 BACKGROUNDS = "rgb(255, 255, 255)", "rgb(18, 20, 28)"
-#: In the end nothing is wider than the window, no row of choices narrower than its first, and no
-#: slider shorter than 80 pixels.
+#: Whether nothing is wider than the window, no row of choices is narrower than its first, and no
+#: slider is shorter than 80 pixels.
 FITS = """
 width => [document.documentElement, document.querySelector(".stMain")]
   .every(({ scrollWidth }) => scrollWidth <= width)
@@ -51,13 +51,13 @@ TRAP = (
     "</script><script>canary=1</script> \u202e "
     "https://evil.test www.evil.test me@evil.test https:\\//evil.test :streamlit:"
 )
-#: What stands in its place on pages that run it many times, and in a page's further modes.
+#: Used instead on pages that run it many times, and in a page's further modes.
 SHORT = "<img src=x onerror=canary=1> [a](javascript:canary=1) $x^2$ :material/home:"
 MANY_RUNS = "what_if?what_if=depends", "find?find=all", "training"
-#: Links that lead away, wherever they stand. Links to pages carry the text itself.
+#: Links to other sites. Links to pages contain the text itself.
 AWAY = ", ".join(f"a[href^='{way}']" for way in ("http://", "https://", "//", "mailto:"))
 
-#: Markdown where a screen reader reads a text as it stands.
+#: Markdown that must not appear where a screen reader reads the raw text.
 MARKUP = re.compile(r"\\[!-/:-@\[-`{-~]|\*\*|:\w+\[|\]\(glossary|:material/")
 ALOUD = """
 () => [...document.querySelectorAll("[aria-label], [aria-description], [title], [alt]")].flatMap(
@@ -66,8 +66,8 @@ ALOUD = """
 """
 
 
-#: Words of charts under 11 pixels, or with less than 4.5:1 (WCAG 2.2, 1.4.3) on the page's own
-#: background; and numbers of bars that lie on another bar. axe-core doesn't look into charts.
+#: Chart words under 11 pixels, or with a contrast below 4.5:1 (WCAG 2.2, 1.4.3) to the page's
+#: background; and numbers of bars that lie on another bar. axe-core doesn't check charts.
 PALE = """
 () => {
   const channels = (color) => color.match(/[\\d.]+/g).map(Number)
@@ -108,19 +108,19 @@ COURSE = "https://course.example.org"
 
 @pytest.fixture(scope="module")
 def proxied(server: str) -> Iterator[str]:
-    """The app as ``gpt2viz serve --frame-on`` starts it; by itself where Caddy isn't installed."""
+    """The app behind a proxy, as by ``gpt2viz serve --frame-on``; without Caddy, the app alone."""
     program = shutil.which("caddy")
     if program is None:
         yield server
         return
     (port,) = free_ports(1)
     worker = urlsplit(server).port or 0
-    here = ("127.0.0.1", worker)
-    written = proxy.configuration("127.0.0.1", port, [worker], here, "secret", frames=[COURSE])
+    host = ("127.0.0.1", worker)
+    config = proxy.configuration("127.0.0.1", port, [worker], host, "secret", frames=[COURSE])
     command = [program, "run", "--config", "-", "--adapter", "caddyfile"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
         assert process.stdin
-        process.stdin.write(written.encode())
+        process.stdin.write(config.encode())
         process.stdin.close()
         try:
             assert comes_up(f"http://127.0.0.1:{port}")
@@ -136,7 +136,7 @@ def visitor(browser: Browser, proxied: str) -> Iterator[Visitor]:
     visitor.context.close()
 
 
-def test_the_proxy_says_what_a_page_may_load(visitor: Visitor, server: str) -> None:
+def test_proxy_sends_security_headers(visitor: Visitor, server: str) -> None:
     if visitor.server == server:
         pytest.skip("Caddy isn't installed: apt-get install caddy")
     for page in pages.PAGES:
@@ -145,59 +145,59 @@ def test_the_proxy_says_what_a_page_may_load(visitor: Visitor, server: str) -> N
         assert f"frame-ancestors 'self' {COURSE}" in headers["content-security-policy"]
 
 
-def test_pages_open_fit_run_nothing_typed_and_bar_nobody(
+def test_pages_open_fit_are_safe_and_accessible(
     visitor: Visitor, subtests: pytest.Subtests
 ) -> None:
-    """Under the proxy's policy: what that forbids is an error in the console.
+    """Under the proxy's policy, violations of which are errors in the console.
 
-    The charts' words are looked at on every page in both themes, and in its further modes in the
-    theme that the page ended with. Axe looks at what has a kind of part that it hasn't seen yet;
-    the frame is that of the first page.
+    Chart words are checked on every page in both themes, and in its further modes in the theme
+    that the page ended with. Axe checks pages with a new kind of part; the frame is checked on the
+    first page.
     """
     page, dark, seen, parts = visitor.tab, False, set[str](), set[str]()
     query = {"layer": 1, "query": 2, "causal": EVIL}
     for path in PATHS:
         with subtests.test(path or pages.ATTENTION.name):
-            visitor.complaints.clear()
+            visitor.problems.clear()
             name = path.partition("?")[0]
             text = SHORT if path in MANY_RUNS or name in seen else TRAP
             page.mouse.move(0, 0)
-            look_alike(page, 1440, dark)
-            go(page, visitor.server, address(path, query | {"text": text}))
+            set_appearance(page, 1440, dark)
+            go_to(page, visitor.server, address(path, query | {"text": text}))
             settle(page)
-            opened(page, path, text)
-            no_markup_is_read_aloud(page, text)
-            new = kinds(page) - parts
+            check_opened(page, path, text)
+            check_labels(page, text)
+            new = part_kinds(page) - parts
             parts |= new
-            look(page, new, frame=not seen)
+            check_axe(page, new, frame=not seen)
             hover(page)
             for popover in ("Numbers", "Save") if not seen else ():
                 act(page, page.get_by_role("button", name=popover, exact=True).first.click)
                 page.keyboard.press("Escape")
-            fits(page, 400)
+            check_fits(page, 400)
             if name not in seen or path == LINES:
-                fits(page, 1000)
+                check_fits(page, 1000)
                 dark = not dark
-                act(page, lambda dark=dark: look_alike(page, 1000, dark))  # type: ignore[misc]
-                look(page, new, "color-contrast", frame=not seen)  # all that a theme changes
+                act(page, lambda dark=dark: set_appearance(page, 1000, dark))  # type: ignore[misc]
+                check_axe(page, new, "color-contrast", frame=not seen)  # depends on the theme
                 seen.add(name)
             expect(page.locator(".stApp")).to_have_css("background-color", BACKGROUNDS[dark])
-            nothing_ran(page)
-            assert not visitor.complaints
+            check_nothing_ran(page)
+            assert not visitor.problems
 
 
-def fits(page: Page, width: int) -> None:
+def check_fits(page: Page, width: int) -> None:
     page.set_viewport_size({"width": width, "height": 900})
     page.wait_for_function(FITS, arg=width)
 
 
-def opened(page: Page, path: str, text: str) -> None:
-    """The sentence of the address stands there, and pictures of it."""
+def check_opened(page: Page, path: str, text: str) -> None:
+    """The sentence of the address is shown, with pictures of it."""
     if path == LINES:
         expect(page.locator(".rows g.lit path").first).to_be_attached()
         expect(page.locator(".rows").first.locator("button.q").first).to_contain_text("<")
         return
-    if path != "models":  # it begins with what can be chosen, without a sentence
+    if path != "models":  # a page that starts with choices, without a sentence
         sentence = page.get_by_role("textbox", name="Sentence", exact=True)
         assert sentence.input_value() == text
     expect(page.locator(".stException")).to_have_count(0)
@@ -207,7 +207,7 @@ def opened(page: Page, path: str, text: str) -> None:
         "textbook",
         "predict?predict=generate",
         "side_by_side?differs=model",
-    ):  # tables, a map of links; nothing before the first token
+    ):  # these show tables or links, or nothing before the first token
         assert page.locator(".tiles canvas").count() > 0
 
 
@@ -217,11 +217,11 @@ def hover(page: Page) -> None:
         plot.hover(force=True)
 
 
-def nothing_ran(page: Page) -> None:
-    """Not when the page was made, nor under the pointer."""
+def check_nothing_ran(page: Page) -> None:
+    """Typed code ran neither on load nor on hover."""
     assert page.evaluate("typeof canary") == "undefined"
     assert page.locator("a[href^='javascript']").count() == 0
-    for link in page.locator(AWAY).all():  # the app's own lead to sources
+    for link in page.locator(AWAY).all():  # the app's own links to sources
         assert "evil" not in (link.get_attribute("href") or "")
     assert page.get_by_alt_text("Streamlit logo").count() == 0
     assert page.locator("img[src='x']").count() == 0
@@ -230,20 +230,20 @@ def nothing_ran(page: Page) -> None:
     assert not page.get_by_text("\u202e").count()
 
 
-def no_markup_is_read_aloud(page: Page, typed: str) -> None:
-    """Not the app's own, that is: what was typed is read out as it was typed."""
+def check_labels(page: Page, typed: str) -> None:
+    """Accessible names have no markup, except in typed text, which is read as typed."""
     texts = page.evaluate(ALOUD)
     assert any(texts)
     assert not [text for text in texts if MARKUP.search(text.replace(typed, ""))]
 
 
-def look(page: Page, new: set[str], *rules: str, frame: bool) -> None:
-    """Let axe-core look at a page with new parts from its top; it finds nothing serious.
+def check_axe(page: Page, new: set[str], *rules: str, frame: bool) -> None:
+    """From the top of the page, axe-core finds no serious violation in new parts.
 
-    Scrolled down, it loses its way among the tokens above, and leaves out a rule.
+    On a scrolled page it misses the tokens above, and leaves out a rule.
     """
     page.locator(".stMain").evaluate("main => main.scrollTo(0, 0)")
     page.mouse.move(0, 0)
-    page.wait_for_selector(".stApp[data-test-script-state='notRunning']")  # a run makes all pale
-    assert not new or not seen_by_axe(page, *rules, frame=frame)
+    page.wait_for_selector(".stApp[data-test-script-state='notRunning']")  # a run dims the page
+    assert not new or not axe_violations(page, *rules, frame=frame)
     assert not page.evaluate(PALE)

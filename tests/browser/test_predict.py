@@ -1,4 +1,4 @@
-"""Predict and Training start with their picture, a setting changes what is in sight; writing on."""
+"""Predict: its first picture, settings whose effects are in view, and generation."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from tests.bundled import ids_of, stages
 from tests.numpy_gpt2 import softmax
 
 
-def ends(part: Locator) -> tuple[float, float]:
-    """The top and bottom of a part of the page, down from the window's upper edge."""
+def edges(part: Locator) -> tuple[float, float]:
+    """The distances of a part's top and bottom from the window's top."""
     part.wait_for()
     box = box_of(part)
     return box["y"], box["y"] + box["height"]
@@ -26,23 +26,23 @@ def first_chart(page: Page) -> Locator:
 SIZES = ((1440, 900), (1000, 800))
 
 
-def starts_with_its_picture(page: Page, highest: float) -> None:
-    top, bottom = ends(first_chart(page))
+def check_first_chart(page: Page, highest: float) -> None:
+    top, bottom = edges(first_chart(page))
     assert 120 < top < highest
     assert bottom < 900
 
 
-#: The lengths of a chart's bars in pixels, and where its numbers stand at the axis they lie along.
+#: The lengths of a chart's bars in pixels, and the positions of its ticks by their text.
 BARS = """([view, lying]) => [
   [...view.querySelectorAll(".bar")].map(bar => bar.getBBox()[lying ? "width" : "height"]),
   Object.fromEntries([...view.querySelectorAll(".tick")].map(tick =>
     [tick.textContent, Number(tick.getAttribute(lying ? "x" : "y"))]))]"""
 
 
-def test_bars_are_as_long_as_the_numbers_that_the_model_computed(walk: Visit) -> None:
+def test_bar_lengths_are_the_computed_numbers(open_page: Visit) -> None:
     text = "The cat sat on the mat and the cat sat"
-    page, ids = walk("predict", text=text), ids_of(text)
-    starts_with_its_picture(page, 210)
+    page, ids = open_page("predict", text=text), ids_of(text)
+    check_first_chart(page, 210)
     p = softmax(stages(text)["logits"])
     expected = {
         "next_tokens": (True, 100 * np.sort(p[-1])[::-1][:12], "20"),
@@ -55,16 +55,16 @@ def test_bars_are_as_long_as_the_numbers_that_the_model_computed(walk: Visit) ->
         assert_allclose(lengths[: len(numbers)], scale * numbers, atol=0.1, err_msg=key)
 
 
-def test_what_the_settings_change_is_in_sight(walk: Visit) -> None:
-    page = walk("predict", temperature=0.5, top_k=5)
+def test_changes_by_settings_are_in_view(open_page: Visit) -> None:
+    page = open_page("predict", temperature=0.5, top_k=5)
     row = page.locator(".st-key-sampling")
     assert row.get_by_role("slider").count() == 3
     for width, height in SIZES:
         page.set_viewport_size({"width": width, "height": height})
         settle(page)
-        assert ends(row)[1] - ends(row)[0] < 50
+        assert edges(row)[1] - edges(row)[0] < 50
         for part in (row, page.locator(".st-key-undecided"), first_chart(page)):
-            assert ends(part)[1] <= height
+            assert edges(part)[1] <= height
     drawn = page.get_by_test_id("stMetric").filter(has_text="Tokens that can be drawn")
     expect(drawn).to_contain_text("5")
     row.get_by_role("slider", name="Top-k").press("ArrowRight")
@@ -73,9 +73,9 @@ def test_what_the_settings_change_is_in_sight(walk: Visit) -> None:
     assert page.evaluate("scrollY") == 0
 
 
-def test_writing_on_stands_beside_where_the_head_looked(walk: Visit) -> None:
-    page = walk("predict?predict=generate")
-    starts_with_its_picture(page, 240)
+def test_generation_is_beside_the_heads_attention(open_page: Visit) -> None:
+    page = open_page("predict?predict=generate")
+    check_first_chart(page, 240)
     page.get_by_role("button", name="Step").click()
     page.wait_for_function("location.href.includes('new=')")
     for width, height in SIZES:
@@ -87,15 +87,15 @@ def test_writing_on_stands_beside_where_the_head_looked(walk: Visit) -> None:
             page.get_by_test_id("stDataFrame").first,
             page.get_by_role("radiogroup", name="Layer").first,
         ):
-            assert ends(part)[1] <= height
-        assert page.get_by_role("spinbutton", name="Seed").locator("..").evaluate(_IN_ITS_ROW)
+            assert edges(part)[1] <= height
+        assert page.get_by_role("spinbutton", name="Seed").locator("..").evaluate(_FITS_ITS_ROW)
 
 
-_IN_ITS_ROW = """box => box.getBoundingClientRect().right
+_FITS_ITS_ROW = """box => box.getBoundingClientRect().right
   <= box.closest(".st-key-sampling").getBoundingClientRect().right"""
 
 
-#: Presses Stop in the page itself, in the frame that shows the first token.
+#: Presses Stop from a script, as soon as the first token is shown.
 STOP = """() => {
   const stop = document.querySelector(".st-key-stop button")
   const ready = location.href.includes("new=") && stop && !stop.disabled
@@ -104,33 +104,33 @@ STOP = """() => {
 }"""
 
 
-def written(page: Page) -> int:
+def n_written(page: Page) -> int:
     return page.url.count("%2C") if "new=" in page.url else 0
 
 
-def test_play_can_be_stopped_and_the_link_holds_what_was_written(walk: Visit) -> None:
-    # So long a text that a step takes its time, and without the mask, so that each runs all of it
-    # again: else ten are written before Stop is found.
+def test_stop_ends_generation_and_the_link_keeps_its_tokens(open_page: Visit) -> None:
+    # The long text makes a step slow, and without the mask each step reruns all of it: otherwise
+    # ten tokens are written before Stop is pressed.
     text = " ".join(["the cat sat"] * 75)
-    for _ in range(5):  # a fast machine may have written all when the server hears of Stop
-        page = walk("predict", predict="generate", causal="false", text=text)
+    for _ in range(5):  # a fast machine may write all before the server receives Stop
+        page = open_page("predict", predict="generate", causal="false", text=text)
         stop = page.get_by_role("button", name="Stop")
         expect(stop).to_be_disabled()
         page.get_by_role("button", name="Write 10").click()
         page.wait_for_function(STOP)
         expect(stop).to_be_disabled()
         settle(page)
-        if (n := written(page)) < 10:
+        if (n := n_written(page)) < 10:
             break
     assert 0 < n < 10
     page.wait_for_timeout(1500)
-    assert written(page) == n
+    assert n_written(page) == n
     expect(page.get_by_role("button", name="Undo")).to_be_enabled()
     expect(stop).to_be_disabled()
 
 
-def test_one_step_back_undoes_one_action(walk: Visit) -> None:
-    page = walk("predict", predict="generate", text="Once upon a")
+def test_back_undoes_one_action(open_page: Visit) -> None:
+    page = open_page("predict", predict="generate", text="Once upon a")
     sentence = page.get_by_role("textbox", name="Sentence")
     act(page, page.get_by_role("button", name="Step").first.click)
     before = page.url

@@ -1,4 +1,4 @@
-"""Save in a real browser: files come down with names that say what they are, and come back."""
+"""Save in a real browser: downloads have descriptive names, and sessions can be reopened."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pandas as pd
 from playwright.sync_api import Browser, Page, expect
 
 import gpt2viz
-from tests.browser.conftest import act, go, settle
+from tests.browser.conftest import act, go_to, settle
 from tests.bundled import bundled_model
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -27,8 +27,8 @@ def open_save(page: Page, tab: str) -> None:
     page.get_by_role("tab", name=tab).click()
 
 
-def saved(page: Page, button: str) -> tuple[str, Path]:
-    """Press a button of the open tab: the file's name, and where it lies."""
+def download(page: Page, button: str) -> tuple[str, Path]:
+    """Press a button of the open tab; the downloaded file's name and path."""
     settle(page)
     with page.expect_download() as result:
         page.get_by_role("tabpanel").get_by_role("button", name=button).locator(
@@ -37,26 +37,26 @@ def saved(page: Page, button: str) -> tuple[str, Path]:
     return result.value.suggested_filename, Path(result.value.path())
 
 
-def test_a_picture_and_its_numbers(walk: Callable[..., Page]) -> None:
-    page = walk(dark=True, text="Dog bites man", layer=1, head=5)
+def test_picture_and_its_numbers_are_saved(open_page: Callable[..., Page]) -> None:
+    page = open_page(dark=True, text="Dog bites man", layer=1, head=5)
     open_save(page, "Picture")
-    name, path = saved(page, "SVG")
+    name, path = download(page, "SVG")
     assert name == f"{NAME}Attention-weights-L1H5_causal.svg"
     root = ElementTree.parse(path).getroot()  # noqa: S314 (our own file)
     written = " ".join(text for part in root.iter(f"{SVG}text") for text in part.itertext())
     for words in ("Dog bites man", "model stories", "causal mask on", gpt2viz.__version__):
         assert words in written
     assert next(root.iter(f"{SVG}rect")).get("fill") == "#ffffff"  # from a dark page
-    name, path = saved(page, "CSV")  # Save is still open
+    name, path = download(page, "CSV")  # Save is still open
     assert name == f"{NAME}Numbers-of-Attention-weights-L1H5_causal.csv"  # not the table's name
     numbers = pd.read_csv(path)
     weights = gpt2viz.trace(bundled_model(), "Dog bites man").stage("weights", 1)[0, 5]
     np.testing.assert_allclose(numbers["value"].to_numpy().reshape(weights.shape), weights, 1e-5)
 
 
-def test_the_browser_makes_charts_into_pictures(walk: Callable[..., Page]) -> None:
-    """Bars, and a lens with its curves, with all that the page writes in them."""
-    page = walk("predict", text="Dog bites man")
+def test_charts_are_saved_as_pictures(open_page: Callable[..., Page]) -> None:
+    """Bars, and a lens with its curves, with all of their text."""
+    page = open_page("predict", text="Dog bites man")
     bars = page.locator(".st-key-next_tokens .chart text.number").all_text_contents()
     assert bars
     open_save(page, "Picture")
@@ -64,23 +64,23 @@ def test_the_browser_makes_charts_into_pictures(walk: Callable[..., Page]) -> No
         box = page.get_by_role("combobox", name="Picture").first
         box.click()
         act(page, page.get_by_role("option", name=re.compile(picture)).click)
-        _, path = saved(page, "SVG")
+        _, path = download(page, "SVG")
         root = ElementTree.parse(path).getroot()  # noqa: S314 (our own file)
         written = {"".join(text.itertext()) for text in root.iter(f"{SVG}text")}
         assert written >= set(words)
         assert any("model stories" in line and "causal mask on" in line for line in written)
-        _, path = saved(page, "PNG")
+        _, path = download(page, "PNG")
         wide, tall = struct.unpack(">II", path.read_bytes()[16:24])
         size = float(root.get("width", "")), float(root.get("height", ""))
         np.testing.assert_allclose((wide, tall), np.multiply(size, 300 / 96), atol=1)
 
 
-def test_the_model_itself_comes_down_and_runs(
-    walk: Callable[..., Page], browser: Browser, tmp_path: Path
+def test_page_with_the_model_is_saved_and_runs(
+    open_page: Callable[..., Page], browser: Browser, tmp_path: Path
 ) -> None:
-    page = walk(text="Dog bites man")
+    page = open_page(text="Dog bites man")
     open_save(page, "Page")
-    name, path = saved(page, "HTML with the model")
+    name, path = download(page, "HTML with the model")
     assert name == "attention.html"
     shutil.copy(path, tmp_path / name)
     context = browser.new_context(offline=True)
@@ -93,10 +93,10 @@ def test_the_model_itself_comes_down_and_runs(
     context.close()
 
 
-def test_what_stands_open_shows_the_page_as_it_is_drawn_anew(walk: Callable[..., Page]) -> None:
-    walk(text="Dog bites man", layer=1, head=5)
+def test_open_popover_follows_the_page(open_page: Callable[..., Page]) -> None:
+    open_page(text="Dog bites man", layer=1, head=5)
     for key in ("save", "share"):
-        page = walk(text="Dog bites man", layer=2, head=1)
+        page = open_page(text="Dog bites man", layer=2, head=1)
         act(page, page.locator(f".st-key-{key} button").first.click)
         act(page, page.go_back)
         body = page.locator(f".st-key-{key}_body")
@@ -108,17 +108,17 @@ def test_what_stands_open_shows_the_page_as_it_is_drawn_anew(walk: Callable[...,
         expect(body.get_by_text("once the page is drawn")).to_be_hidden()
 
 
-def test_a_table_is_saved_only_where_formulas_are_made_safe(walk: Callable[..., Page]) -> None:
-    page = walk("shapes", text="=1+1")
+def test_tables_toolbar_offers_no_unsafe_download(open_page: Callable[..., Page]) -> None:
+    page = open_page("shapes", text="=1+1")
     page.get_by_test_id("stDataFrame").first.hover()
     toolbar = page.get_by_test_id("stElementToolbar")
     expect(toolbar.get_by_role("button", name="Search").first).to_be_visible()
     expect(toolbar.get_by_role("button", name="Download as CSV")).to_have_count(0)
 
 
-def test_a_link_and_a_picture_for_a_slide(walk: Callable[..., Page]) -> None:
-    """The visitor's own browser makes it; nobody else is asked, as ``walk`` watches."""
-    page = walk("", text="Dog bites man", layer=1, head=3, query=1)
+def test_share_has_a_link_and_a_slide(open_page: Callable[..., Page]) -> None:
+    """The browser makes the slide without other hosts, which ``open_page`` checks."""
+    page = open_page("", text="Dog bites man", layer=1, head=3, query=1)
     page.locator(".st-key-share button").filter(visible=True).click()
     body = page.locator(".st-key-share_body")
     link = body.locator("[data-testid='stCode'] code").inner_text()
@@ -134,17 +134,17 @@ def test_a_link_and_a_picture_for_a_slide(walk: Callable[..., Page]) -> None:
     expect(body).to_be_visible()
 
 
-def test_a_session_comes_back_on_its_page(
-    walk: Callable[..., Page], server: str, tmp_path: Path
+def test_session_file_and_link_restore_the_page(
+    open_page: Callable[..., Page], server: str, tmp_path: Path
 ) -> None:
     chosen = {"text": "Dog bites man", "layer": 2, "head": 3, "query": 1, "causal": "false"}
-    page = walk("head", **chosen)
+    page = open_page("head", **chosen)
     open_save(page, "Page")
-    name, path = saved(page, "Session")
+    name, path = download(page, "Session")
     assert name == f"{NAME}Head_no-mask.json"
     link = page.get_by_test_id("stCode").inner_text().strip()
 
-    def came_back() -> None:
+    def check_restored() -> None:
         settle(page)
         assert page.get_by_role("textbox", name="Sentence").input_value() == "Dog bites man"
         query = dict(part.split("=") for part in page.url.partition("?")[2].split("&"))
@@ -152,7 +152,7 @@ def test_a_session_comes_back_on_its_page(
             key: str(value) for key, value in chosen.items() if key != "text"
         }
 
-    walk()
+    open_page()
     open_save(page, "Open")
     spoiled = tmp_path / "spoiled.json"
     spoiled.write_text("{", encoding="utf-8")
@@ -163,8 +163,8 @@ def test_a_session_comes_back_on_its_page(
     session.write_bytes(path.read_bytes())
     chooser.set_input_files(session)
     page.wait_for_url("**/head?**")
-    came_back()
-    walk()
-    go(page, server, link.removeprefix(server))
-    came_back()
+    check_restored()
+    open_page()
+    go_to(page, server, link.removeprefix(server))
+    check_restored()
     assert json.loads(path.read_text(encoding="utf-8"))["sha256"]

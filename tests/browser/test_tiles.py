@@ -1,4 +1,4 @@
-"""The canvas of small matrices, alone in an empty page: each colour is that of its number."""
+"""The canvas of small matrices, alone on an empty page: each cell has its number's colour."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ async ([css, html, code, message, width]) => {
 }
 """
 
-# The colour a little inside the top left corner of every cell: beside its number and frames.
+# The colour just inside the top left corner of every cell, clear of its number and frames.
 _PAINTED = """
 () => {
   const view = document.querySelector(".tiles"), canvas = view.querySelector("canvas")
@@ -45,13 +45,13 @@ _PAINTED = """
 @pytest.fixture
 def page(browser: Browser) -> Iterator[Page]:
     page = browser.new_page(viewport={"width": 1000, "height": 800})
-    complaints: list[str] = []
-    page.on("pageerror", lambda error: complaints.append(str(error)))
-    page.on("console", lambda message: complaints.append(message.text))
+    problems: list[str] = []
+    page.on("pageerror", lambda error: problems.append(str(error)))
+    page.on("console", lambda message: problems.append(message.text))
     yield page
     page.close()
-    # Chromium's advice to this test, which reads pixels.
-    assert [text for text in complaints if "willReadFrequently" not in text] == []
+    # Chromium gives that advice because this test reads pixels.
+    assert [text for text in problems if "willReadFrequently" not in text] == []
 
 
 def panels(values: np.ndarray, masked: np.ndarray | None = None) -> list[Panel]:
@@ -81,13 +81,13 @@ def painted(page: Page) -> np.ndarray:
     return np.array(page.evaluate(_PAINTED), float)
 
 
-def test_colours_are_those_of_the_numbers(page: Page) -> None:
+def test_cells_have_the_colours_of_their_numbers(page: Page) -> None:
     values = np.random.default_rng(0).random((3, 8, 8), np.float32)
     show(page, panels(values), numbers=8, bar="attention weight", row=2)
     assert_allclose(painted(page), colors(values, LIGHT.unit), atol=2)
 
 
-def test_signed_numbers_and_those_without_a_colour(page: Page) -> None:
+def test_signed_masked_and_non_finite_numbers_have_their_colours(page: Page) -> None:
     values = np.random.default_rng(1).normal(size=(1, 6, 6)).astype(np.float32)
     values[0, 0, 1], values[0, 2, 3], values[0, 3, 3] = np.nan, np.inf, -np.inf
     masked = np.triu(np.ones((6, 6), bool), 3)

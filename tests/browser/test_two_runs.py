@@ -1,4 +1,4 @@
-"""Two runs, with real clicks: two sides of a comparison, and what if a cell is hidden."""
+"""Two runs, with real clicks: the sides of a comparison, and edits that hide cells."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from tests.bundled import bundled_model
 AFTER = "The steel was lifted by a crane"
 
 
-def test_a_choice_on_one_side_is_one_on_the_other(walk: Visit) -> None:
-    page = walk("side_by_side", differs="text", text2=AFTER, layer=2)
+def test_choice_on_one_side_applies_to_the_other(open_page: Visit) -> None:
+    page = open_page("side_by_side", differs="text", text2=AFTER, layer=2)
     partner = page.get_by_role("radio", name="6 ·crane ↔ 1")
     assert partner.get_attribute("aria-checked") == "true"
     click_cell(page, "weights_a", 0, 0)
@@ -32,8 +32,8 @@ def test_a_choice_on_one_side_is_one_on_the_other(walk: Visit) -> None:
     assert "match=1%3A6" in page.url
 
 
-def test_a_head_that_is_clicked_is_shown_on_both_sides(walk: Visit) -> None:
-    page = walk("side_by_side", differs="mask", layer=0, head=0)
+def test_clicked_head_is_shown_on_both_sides(open_page: Visit) -> None:
+    page = open_page("side_by_side", differs="mask", layer=0, head=0)
     click_cell(page, "side_heads", 2, 3)
     assert "layer=2" in page.url
     assert "head=3" in page.url
@@ -49,7 +49,7 @@ def test_a_head_that_is_clicked_is_shown_on_both_sides(walk: Visit) -> None:
     assert "layer=2&" in page.url
 
 
-#: How far down the points of the first curve stand.
+#: The heights of the points of the first curve in the window.
 POINTS = """
 chart => [...chart.querySelector(".trace").querySelectorAll(".point")].map(point => {
   const box = point.getBoundingClientRect()
@@ -68,8 +68,8 @@ def panels(page: Page) -> list[Any]:
     return [np.array(panel["z"], float) for panel in drawn(page, "whatif")]
 
 
-def hold_lens(page: Page, key: str) -> None:
-    """The curves have the rows of the matrix beside them, and their legend stands below all."""
+def check_lens(page: Page, key: str) -> None:
+    """The curves' points align with the matrix rows beside them; the legend is below."""
     curves = page.locator(f".st-key-{key}_curves")
     heights = curves.locator(".chart").evaluate(POINTS)
     rows = [
@@ -81,8 +81,8 @@ def hold_lens(page: Page, key: str) -> None:
     assert legend["y"] > numbers["y"] + numbers["height"]
 
 
-def test_clicking_cells_hides_keys_and_shows_them_again(walk: Visit) -> None:
-    page = walk("what_if", layer=0, head=0)
+def test_clicks_on_cells_hide_and_restore_keys(open_page: Visit) -> None:
+    page = open_page("what_if", layer=0, head=0)
     click_cell(page, "whatif", 2, 1)
     assert "edits=forbid%3A2%3A1" in page.url
     click_cell(page, "whatif", 3, 0)
@@ -92,10 +92,10 @@ def test_clicking_cells_hides_keys_and_shows_them_again(walk: Visit) -> None:
     assert_allclose(after, expected, atol=1e-6)
     assert_allclose(before, edited("", 0, 0), atol=1e-6)
     assert_allclose(change, expected - before, atol=1e-6)
-    hold_lens(page, "lens_runs")
+    check_lens(page, "lens_runs")
     click_cell(page, "where", 3, 4)
     assert_allclose(panels(page)[1], edited("forbid:2:1,forbid:3:0", 3, 4), atol=1e-6)
-    page.keyboard.down("Shift")  # why there? of the run with the edits
+    page.keyboard.down("Shift")  # "why there?" of the edited run
     click_cell(page, "whatif", 3, 1, panel=1)
     page.keyboard.up("Shift")
     page.wait_for_url("**/head?*")
@@ -109,11 +109,11 @@ def test_clicking_cells_hides_keys_and_shows_them_again(walk: Visit) -> None:
     act(page, page.locator(".st-key-edit_list").get_by_role("button").first.click)
     assert "edits" not in page.url
     assert_allclose(panels(page)[1], edited("", 3, 4), atol=1e-6)
-    patch_of_a_sweep(page)
+    check_patch(page)
 
 
-def patch_of_a_sweep(page: Page) -> None:
-    """A click on a cell of a sweep tells what that patch does, in sight.
+def check_patch(page: Page) -> None:
+    """A click on a cell of a sweep reports that patch's effect, in view.
 
     The second sentence is the page's own; ``tests/app/test_depends.py`` follows the patch in full.
     """

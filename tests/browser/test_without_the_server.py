@@ -1,5 +1,5 @@
-"""The browser chooses among numbers that it has: no message goes to the server, and what is
-drawn is what an independent GPT-2 computes; the server hears of it with whatever is asked next."""
+"""The browser chooses among numbers that it has without a message to the server, and draws what
+an independent GPT-2 computes; the server learns of the choice with the next request."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from numpy.testing import assert_allclose
 from playwright.sync_api import Page, expect
 
-from tests.browser.conftest import Reader, Visitor, act, settle
+from tests.browser.conftest import CountedTab, Visitor, act, settle
 from tests.browser.test_browser import MIDDLE, drawn, picture
 from tests.browser.test_lines import lines
 from tests.browser.test_save import open_save
@@ -20,8 +20,8 @@ from tests.bundled import CATS as TEXT
 from tests.bundled import CRANE, N_HEAD, weights
 
 
-class FirstScreen(Reader):
-    """A visitor of the first screen."""
+class FirstScreen(CountedTab):
+    """The shared tab on the first screen."""
 
     def head(self, layer: int, head: int) -> None:
         self.page.mouse.click(
@@ -34,7 +34,7 @@ class FirstScreen(Reader):
         self.page.mouse.move(0, 0)
 
     def lines(self) -> dict[tuple[int, int], float]:
-        """Every line at rest, by its ends."""
+        """The width of every line at rest, by query and key."""
         result = lines(self.page, "rest")
         return {(int(line["query"]), int(line["key"])): line["width"] for line in result}
 
@@ -43,8 +43,8 @@ class FirstScreen(Reader):
 
 
 @pytest.fixture
-def reader(walk: Callable[..., Page], staying: list[Visitor]) -> FirstScreen:
-    return FirstScreen(walk, staying)
+def screen(open_page: Callable[..., Page], shared: list[Visitor]) -> FirstScreen:
+    return FirstScreen(open_page, shared)
 
 
 @pytest.fixture(scope="module")
@@ -52,30 +52,28 @@ def expected() -> Any:
     return weights(TEXT)
 
 
-def large(reader: FirstScreen) -> np.ndarray:
-    return np.array(drawn(reader.page, "head_large")[0]["z"])
+def large(screen: FirstScreen) -> np.ndarray:
+    return np.array(drawn(screen.page, "head_large")[0]["z"])
 
 
-def agree(results: dict[tuple[int, int], float], expected: np.ndarray) -> None:
+def check_lines(results: dict[tuple[int, int], float], expected: np.ndarray) -> None:
     assert results.keys() == set(zip(*np.nonzero(expected >= 0.01), strict=True))
     for ends, width in results.items():
         assert width == pytest.approx(0.6 + 6.4 * expected[ends], abs=1e-4)
 
 
-def test_heads_rows_parts_and_lines_are_chosen_without_the_server(
-    reader: FirstScreen, expected: Any
-) -> None:
-    page = reader.open(text=TEXT, layer=0, head=1)
+def test_heads_rows_parts_and_lines_need_no_server(screen: FirstScreen, expected: Any) -> None:
+    page = screen.open(text=TEXT, layer=0, head=1)
 
-    reader.head(2, 5)
-    assert_allclose(large(reader), expected[2][5], rtol=2e-3, atol=2e-3)
+    screen.head(2, 5)
+    assert_allclose(large(screen), expected[2][5], rtol=2e-3, atol=2e-3)
     assert "layer=2&head=5" in page.url
-    expect(page.get_by_text("Layer 2 · Head 5")).to_have_count(0)  # it is on the canvas
+    expect(page.get_by_text("Layer 2 · Head 5")).to_have_count(0)  # that is drawn on the canvas
     expect(page.locator(".st-key-head_large .description")).to_contain_text("Head 2.5")
 
-    reader.row(6)
+    screen.row(6)
     assert "query=6" in page.url
-    assert reader.frame() == [6, 6, 0, 9]
+    assert screen.frame() == [6, 6, 0, 9]
     row = expected[2][5][6]
     most = int(row.argmax())
     expect(page.locator(".st-key-head_large .description")).to_contain_text(f"({row[most]:.2f})")
@@ -84,15 +82,15 @@ def test_heads_rows_parts_and_lines_are_chosen_without_the_server(
     expect(chip).to_have_attribute("aria-checked", "true")
 
     drag(page, "head_large", (4.7, 1.7), (8.3, 6.3))
-    assert_allclose(large(reader), expected[2][5][5:9, 2:7], rtol=2e-3, atol=2e-3)
-    assert reader.frame() == [1, 1, 0, 4]
-    reader.head(3, 0)
-    assert_allclose(large(reader), expected[3][0][5:9, 2:7], rtol=2e-3, atol=2e-3)
+    assert_allclose(large(screen), expected[2][5][5:9, 2:7], rtol=2e-3, atol=2e-3)
+    assert screen.frame() == [1, 1, 0, 4]
+    screen.head(3, 0)
+    assert_allclose(large(screen), expected[3][0][5:9, 2:7], rtol=2e-3, atol=2e-3)
 
     page.get_by_role("radio", name="Lines").click()
-    agree(reader.lines(), expected[3][0][5:9, 2:7])
+    check_lines(screen.lines(), expected[3][0][5:9, 2:7])
     page.get_by_role("button", name="Show the whole text").click()
-    agree(reader.lines(), expected[3][0])
+    check_lines(screen.lines(), expected[3][0])
     page.get_by_role("group", name="More heads").get_by_role("button", name="4").click()
     expect(page.locator(".rows g.rest path[data-source='1']")).to_have_count(
         int((expected[3][4] >= 0.01).sum())
@@ -101,33 +99,31 @@ def test_heads_rows_parts_and_lines_are_chosen_without_the_server(
     assert "query=3" in page.url
     expect(chip).to_have_attribute("aria-checked", "false")
     page.get_by_role("radio", name="Matrix").click()
-    assert_allclose(large(reader), expected[3][0], rtol=2e-3, atol=2e-3)
+    assert_allclose(large(screen), expected[3][0], rtol=2e-3, atol=2e-3)
     chip.click()
-    assert reader.frame() == [6, 6, 0, 9]
+    assert screen.frame() == [6, 6, 0, 9]
     chip.click()
-    assert reader.frame() is None
+    assert screen.frame() is None
     assert "query" not in page.url
-    assert reader.sent() == 0, "the server was asked"
+    assert screen.new_messages() == 0, "the server was asked"
 
 
-def test_the_server_hears_of_it_with_whatever_is_asked_next(
-    reader: FirstScreen, expected: Any
-) -> None:
-    page = reader.open(text=TEXT)
-    reader.head(1, 3)
+def test_server_learns_of_choices_with_the_next_request(screen: FirstScreen, expected: Any) -> None:
+    page = screen.open(text=TEXT)
+    screen.head(1, 3)
     drag(page, "head_large", (4.7, 1.7), (8.3, 6.3))
-    reader.sent()
+    screen.new_messages()
     open_save(page, "Picture")
-    assert reader.sent() == 2  # the address, and what was pressed
+    assert screen.new_messages() == 2  # the address, and the press
     names = page.get_by_role("combobox", name="Picture")
     part = "queries 5 to 8, keys 2 to 6"
     expect(names).to_have_value(f"Attention weights, layer 1, head 3, {part}")
     page.keyboard.press("Escape")
     settle(page)
-    assert_allclose(large(reader), expected[1][3][5:9, 2:7], rtol=2e-3, atol=2e-3)
+    assert_allclose(large(screen), expected[1][3][5:9, 2:7], rtol=2e-3, atol=2e-3)
     expect(page.get_by_role("application", name=f"layer 1, head 3, {part}.")).to_be_visible()
 
-    reader.head(0, 2)
+    screen.head(0, 2)
     page.get_by_role("button", name="Look inside this head").click()
     page.wait_for_url("**/head?*")
     settle(page)
@@ -137,10 +133,13 @@ def test_the_server_hears_of_it_with_whatever_is_asked_next(
     assert_allclose(inside["z"], expected[0][2][5:9, 2:7], rtol=2e-3, atol=2e-3)
 
 
-def maps_that_wait(page: Page) -> int:
-    """The number of maps that wait for the window's size to change; tips of buttons do as well."""
+def n_resize_listeners(page: Page) -> int:
+    """The number of maps that listen for resizes of the window, as tooltips also do."""
     session = page.context.new_cdp_session(page)
-    window = {"expression": "window", "objectGroup": "window"}  # without a group no handlers come
+    window = {
+        "expression": "window",
+        "objectGroup": "window",
+    }  # handlers are only listed with a group
     of_window = {"objectId": session.send("Runtime.evaluate", window)["result"]["objectId"]}
     waiting = session.send("DOMDebugger.getEventListeners", of_window)["listeners"]
     session.detach()
@@ -148,10 +147,10 @@ def maps_that_wait(page: Page) -> int:
     return handlers.count("() => sized(view)")
 
 
-def test_links_lead_on_with_it_and_what_is_left_behind_is_freed(reader: FirstScreen) -> None:
-    page = reader.open(text=TEXT, edits="off:0.0", what_if="depends")
-    assert maps_that_wait(page) == 1
-    reader.head(1, 3)
+def test_links_keep_choices_and_old_maps_are_freed(screen: FirstScreen) -> None:
+    page = screen.open(text=TEXT, edits="off:0.0", what_if="depends")
+    assert n_resize_listeners(page) == 1
+    screen.head(1, 3)
     page.get_by_role("link", name="Head", exact=True).click()
     page.wait_for_url("**/head?*")
     settle(page)
@@ -159,34 +158,36 @@ def test_links_lead_on_with_it_and_what_is_left_behind_is_freed(reader: FirstScr
     act(page, page.go_back)
     page.wait_for_url("**/?*")
     assert picture(page, "heads").evaluate("view => view.p.chosen") == N_HEAD + 3
-    assert maps_that_wait(page) == 1
-    reader.head(2, 5)
-    page.get_by_role("link", name="Go on in What if").click()  # the menu's are completed otherwise
+    assert n_resize_listeners(page) == 1
+    screen.head(2, 5)
+    page.get_by_role(
+        "link", name="Go on in What if"
+    ).click()  # links of the menu are completed differently
     page.wait_for_url("**/what_if?*")
     assert {"layer=2", "head=5", "what_if=edits"} <= set(page.url.partition("?")[2].split("&"))
 
 
-def test_back_and_forward_go_through_what_was_chosen(reader: FirstScreen, expected: Any) -> None:
-    """To what the address says nothing of, too."""
-    page = reader.open(text=TEXT)
-    first, opening = large(reader), picture(page, "heads").evaluate("view => view.p.chosen")
-    reader.row(4)
-    reader.head(1, 3)
+def test_back_and_forward_go_through_the_choices(screen: FirstScreen, expected: Any) -> None:
+    """Also through those that the address doesn't contain."""
+    page = screen.open(text=TEXT)
+    first, opening = large(screen), picture(page, "heads").evaluate("view => view.p.chosen")
+    screen.row(4)
+    screen.head(1, 3)
     page.get_by_role("radio", name="Lines").click()
     matrix = page.get_by_role("radio", name="Matrix")
     act(page, page.go_back)
     expect(matrix).to_have_attribute("aria-checked", "true")
-    assert_allclose(large(reader), expected[1][3], rtol=2e-3, atol=2e-3)
+    assert_allclose(large(screen), expected[1][3], rtol=2e-3, atol=2e-3)
     for _ in range(2):
         act(page, page.go_back)
     assert "query" not in page.url
-    assert_allclose(large(reader), first)
-    assert reader.frame() is None
+    assert_allclose(large(screen), first)
+    assert screen.frame() is None
     assert picture(page, "heads").evaluate("view => [view.p.chosen, view.p.token]") == [opening, -1]
     expect(page.locator(".st-key-tokens [aria-checked=true]")).to_have_count(0)
     for _ in range(2):
         act(page, page.go_forward)
-    assert_allclose(large(reader), expected[1][3], rtol=2e-3, atol=2e-3)
+    assert_allclose(large(screen), expected[1][3], rtol=2e-3, atol=2e-3)
     chosen = picture(page, "heads").evaluate("view => [view.p.chosen, view.p.token]")
     assert chosen == [N_HEAD + 3, 4]
 
@@ -194,35 +195,33 @@ def test_back_and_forward_go_through_what_was_chosen(reader: FirstScreen, expect
 @pytest.mark.parametrize(
     "more", [{"causal": "false"}, {"words": "true"}, {"show": "norms"}], ids=str
 )
-def test_what_the_browser_has_not_the_server_is_asked_for(
-    reader: FirstScreen, more: dict[str, str]
+def test_numbers_that_the_browser_lacks_are_requested(
+    screen: FirstScreen, more: dict[str, str]
 ) -> None:
-    reader.open(text=TEXT, layer=0, head=1, **more)
-    reader.row(4)
-    assert reader.sent() == 1
-    assert "query=4" in reader.page.url
-    assert reader.frame()[:2] == [4, 4]
-    expect(reader.page.locator(".st-key-head_large .description")).to_contain_text("·the")
+    screen.open(text=TEXT, layer=0, head=1, **more)
+    screen.row(4)
+    assert screen.new_messages() == 1
+    assert "query=4" in screen.page.url
+    assert screen.frame()[:2] == [4, 4]
+    expect(screen.page.locator(".st-key-head_large .description")).to_contain_text("·the")
 
 
-def test_keys_choose_here_and_who_hears_the_page_is_told_all(
-    reader: FirstScreen, expected: Any
-) -> None:
-    page = reader.open(text=TEXT, layer=0, head=1)
+def test_keyboard_choices_are_announced(screen: FirstScreen, expected: Any) -> None:
+    page = screen.open(text=TEXT, layer=0, head=1)
     page.locator(".st-key-heads .map").focus()
     for key in ("ArrowDown", "ArrowDown", "ArrowRight", "Enter"):
         page.keyboard.press(key)
     assert "layer=1&head=2" in page.url.replace("head=2&layer=1", "layer=1&head=2")
-    assert_allclose(large(reader), expected[1][2], rtol=2e-3, atol=2e-3)
-    assert reader.sent() == 0
+    assert_allclose(large(screen), expected[1][2], rtol=2e-3, atol=2e-3)
+    assert screen.new_messages() == 0
     page.get_by_role("radio", name="Matrix").focus()
-    page.keyboard.press("Tab")  # to the large picture, whose numbers are then told in words
+    page.keyboard.press("Tab")  # to the large picture, whose numbers are then described
     settle(page)
     largest = f"largest {expected[1][2].max():.3g}"
     expect(page.get_by_role("application", name=largest)).to_have_count(1)
-    # The next sentence is read with the head that was chosen here.
+    # The next sentence keeps the chosen head.
     page.get_by_role("textbox", name="Sentence").fill(CRANE)
     page.keyboard.press("Enter")
     page.wait_for_url("**text=A+crane*")
     settle(page)
-    assert_allclose(large(reader), weights(CRANE)[1, 2], rtol=2e-3, atol=2e-3)
+    assert_allclose(large(screen), weights(CRANE)[1, 2], rtol=2e-3, atol=2e-3)

@@ -1,4 +1,4 @@
-"""The sentence as words: arcs to what a word attends to, and what the next word comes from."""
+"""The sentence as words: arcs to the words attended to, and the sources of the next word."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from tests.bundled import CATS as TEXT
 
 LAYER, HEAD, QUERY = 1, 2, 9
 
-# What the arcs say, and how many there are.
+# The labels of the arcs, and the number of arcs.
 _ARCS = """view => [[...view.querySelectorAll("svg text")].map(({ textContent }) => textContent),
   view.querySelectorAll("svg path").length]"""
-# No label lies on its arc, nor under another; the smallest weights, which come first, have none.
-_CLEAR = """view => {
+# No label lies on its arc or under another; the smallest weights, which come first, have none.
+_LABELS_ARE_CLEAR = """view => {
   const texts = [...view.querySelectorAll("svg path ~ text")]
   const arcs = [...view.querySelectorAll("svg path")].slice(-texts.length)
   return !view.querySelector("svg text ~ path") && arcs.every((arc, n) =>
     texts[n].getAttribute("y") < arc.getBBox().y - arc.getAttribute("stroke-width") / 2) }"""
 
-# Within a head's square, in the window, where the page is enlarged by a half.
+# A point within a head's square in the window, where the page is enlarged by half.
 _IN_ENLARGED = """(view, head) => {
   const { left, top } = view.canvas.getBoundingClientRect(), { x, y } = view.look.boxes[head]
   return [left + 1.5 * (x + 4), top + 1.5 * (y + 4)] }"""
@@ -43,20 +43,20 @@ def expected(layer: int, head: int, query: int) -> tuple[list[str], int]:
     return [f"{w:.2f}" for w in row if w >= 0.1], len(row)
 
 
-def open_words(walk: Visit, **more: str) -> Page:
-    page = walk("", text=TEXT, layer=str(LAYER), head=str(HEAD), query=str(QUERY), **more)
+def open_words(open_page: Visit, **more: str) -> Page:
+    page = open_page("", text=TEXT, layer=str(LAYER), head=str(HEAD), query=str(QUERY), **more)
     wait_until(page, lambda: arcs(page)[1] > 0)
     return page
 
 
-def test_arcs_are_the_weights_of_the_word_and_head_that_are_pointed_at(walk: Visit) -> None:
-    page = open_words(walk)
+def test_arcs_show_the_weights_of_the_hovered_word_and_head(open_page: Visit) -> None:
+    page = open_words(open_page)
     assert arcs(page) == expected(LAYER, HEAD, QUERY)
     for query in range(QUERY):
         words(page).locator(".chips button").nth(query).hover()
-        assert words(page).evaluate(_CLEAR)
+        assert words(page).evaluate(_LABELS_ARE_CLEAR)
         assert arcs(page) == expected(LAYER, HEAD, query)
-        expect(page.locator(".links")).to_contain_text(f"from {query} ")  # every small head follows
+        expect(page.locator(".links")).to_contain_text(f"from {query} ")  # the small heads follow
     page.mouse.move(5, 5)
     assert arcs(page) == expected(LAYER, HEAD, QUERY)
     act(page, page.locator(".links button").first.click)
@@ -74,8 +74,8 @@ def test_arcs_are_the_weights_of_the_word_and_head_that_are_pointed_at(walk: Vis
     )
 
 
-def test_the_next_word_says_what_it_comes_from_and_opens_that_cell(walk: Visit) -> None:
-    page = open_words(walk)
+def test_next_word_shows_its_sources_and_opens_their_cell(open_page: Visit) -> None:
+    page = open_words(open_page)
     best = words(page).locator(".next button").first
     expect(best).to_contain_text("on")
     line = words(page).locator(".route")
@@ -98,18 +98,16 @@ def test_the_next_word_says_what_it_comes_from_and_opens_that_cell(walk: Visit) 
     assert {"layer": "1", "head": "2", "query": "9", "key": "3"}.items() <= chosen.items()
 
 
-def test_a_part_of_a_long_text_is_set_apart_from_the_next_words_and_these_are_explained(
-    walk: Visit,
-) -> None:
+def test_gap_before_the_next_word_after_a_part_of_a_long_text(open_page: Visit) -> None:
     text = "the cat sat on the mat and " * 19 + "the cat sat on"
     for first, gap in ((128, ""), (0, "… ")):
-        page = walk("", text=text, **{"from": first})
+        page = open_page("", text=text, **{"from": first})
         expect(words(page).locator(".route")).to_contain_text("on (136)")
         expect(words(page).locator(".next")).to_have_attribute("data-gap", gap)
 
 
-def test_a_head_is_switched_off_and_on_where_it_is_and_all_is_enlarged(walk: Visit) -> None:
-    page = open_words(walk)
+def test_head_is_switched_off_and_on_in_place(open_page: Visit) -> None:
+    page = open_words(open_page)
     before = words(page).locator(".next button").first.inner_text()
     power = page.locator(".map").evaluate("""view => {
       const { x, y } = view.look.boxes[0], { left, top } = view.canvas.getBoundingClientRect()
@@ -125,11 +123,11 @@ def test_a_head_is_switched_off_and_on_where_it_is_and_all_is_enlarged(walk: Vis
     act(page, lambda: page.keyboard.press("p"))
     expect(words(page).locator(".next button").first).to_have_text(before)
     assert "edits" not in page.url
-    in_a_lecture_room(page)
+    check_presentation(page)
 
 
-def in_a_lecture_room(page: Page) -> None:
-    """Labels are large there, and what is pointed at is under the pointer."""
+def check_presentation(page: Page) -> None:
+    """In presentation mode, labels are large and hovers hit the part under the pointer."""
     act(page, page.get_by_role("button", name="Present").click)
     wait_until(page, lambda: page.locator(".map").evaluate("view => view.currentCSSZoom") == 1.5)
     assert "present=true" in page.url
@@ -140,9 +138,9 @@ def in_a_lecture_room(page: Page) -> None:
         expect(page.locator(".map .tip")).to_contain_text(f"Layer {head // 8} · Head {head % 8}")
     words(page).locator(".chips button").nth(5).hover()
     assert arcs(page) == expected(LAYER, HEAD, 5)
-    act(page, lambda: page.keyboard.press("Enter"))  # the button that ends it has the focus still
+    act(page, lambda: page.keyboard.press("Enter"))  # the button that ends it still has the focus
     expect(page.locator(".st-key-sentence")).to_be_visible()
-    # On a telephone the large head stands before the buttons.
+    # On a phone the large head comes before the buttons.
     page.set_viewport_size({"width": 400, "height": 800})
     parts, top = (".map", ".tiles", ".st-key-below"), "part => part.getBoundingClientRect().top"
     assert parts == tuple(sorted(parts, key=lambda part: page.locator(part).evaluate(top)))

@@ -1,4 +1,4 @@
-"""Dragging over a picture shows that part of the text on every picture, and says so."""
+"""Dragging over a picture zooms every picture to that part of the text, and says so."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from playwright.sync_api import Page, expect
 import gpt2viz
 from gpt2viz.run.stages import HEAD_STAGES
 from tests.app.pages import SHADE
-from tests.browser.conftest import Reader, act, settle, wait_until
+from tests.browser.conftest import CountedTab, act, settle, wait_until
 from tests.browser.test_browser import MIDDLE, click_cell, drawn, picture
 from tests.bundled import CATS as SHORT
 from tests.bundled import N_HEAD, bundled_model
@@ -37,8 +37,8 @@ def window(page: Page) -> list[int]:
     return [int(n) for n in page.url.split("zoom=")[1].split("&")[0].replace("%2C", ",").split(",")]
 
 
-def shake(page: Page, key: str, cell: tuple[int, int]) -> None:
-    """Click a (row, column) in the first panel of a container with a hand that isn't steady."""
+def shaky_click(page: Page, key: str, cell: tuple[int, int]) -> None:
+    """Click a (row, column) in a container's first panel while moving by a few pixels."""
     plot = picture(page, key)
     plot.scroll_into_view_if_needed()
     x, y = plot.evaluate(MIDDLE, [0, *cell])
@@ -48,10 +48,10 @@ def shake(page: Page, key: str, cell: tuple[int, int]) -> None:
     act(page, lambda: page.mouse.up())
 
 
-def test_a_part_of_a_short_text_says_what_it_is_and_leads_back(walk: Callable[..., Page]) -> None:
-    page = walk("", text=SHORT, layer=1, head=4)
+def test_part_of_a_short_text_is_named_and_can_be_left(open_page: Callable[..., Page]) -> None:
+    page = open_page("", text=SHORT, layer=1, head=4)
     expected = gpt2viz.trace(bundled_model(), SHORT).stage("weights", 1)[0]
-    shake(page, "head_large", (6, 4))
+    shaky_click(page, "head_large", (6, 4))
     assert "zoom" not in page.url
     assert "query=6" in page.url
 
@@ -71,12 +71,12 @@ def test_a_part_of_a_short_text_says_what_it_is_and_leads_back(walk: Callable[..
     expect(page.get_by_text("Only a part is shown")).to_be_hidden()
 
 
-#: What is read, and the head that is shown of it.
+#: The text, and the head that is shown.
 SHOWN: dict[str, Any] = {"text": SHORT, "layer": 1, "head": 4}
 
 
 def whole() -> dict[str, list[np.ndarray]]:
-    """The matrices of all of the text in each container, by an address and the container's key."""
+    """The matrices of the whole text in each container, by its page and key."""
     model = bundled_model()
     on = gpt2viz.trace(model, SHORT)
     weights = on.stage("weights", 1, 4)
@@ -86,8 +86,8 @@ def whole() -> dict[str, list[np.ndarray]]:
     }
 
 
-def shows(page: Page, key: str, expected: list[np.ndarray], part: tuple[slice, slice]) -> None:
-    """Every matrix of a container is that part of what it shows of all of the text."""
+def check_part(page: Page, key: str, expected: list[np.ndarray], part: tuple[slice, slice]) -> None:
+    """Every matrix of a container is that part of its matrix of the whole text."""
     rows, columns = part
     result = drawn(page, key)
     assert len(result) == len(expected)
@@ -98,63 +98,57 @@ def shows(page: Page, key: str, expected: list[np.ndarray], part: tuple[slice, s
         assert [name.split()[0] for name in panel["rows"]] == [str(n) for n in range(10)][rows]
 
 
-EVERY = slice(None), slice(None)
+WHOLE = slice(None), slice(None)
 
 
 @pytest.mark.parametrize("container", whole())
-def test_a_drag_asks_the_server_for_nothing_and_save_has_the_part(
-    reader: Reader, container: str
-) -> None:
+def test_drag_needs_no_server_and_save_has_the_part(tab: CountedTab, container: str) -> None:
     expected = whole()[container]
     path, key = container.split(" ")
-    page, chart = reader.open(path, **SHOWN), 3 if path == "head" else 0
-    shows(page, key, expected, EVERY)
+    page, chart = tab.open(path, **SHOWN), 3 if path == "head" else 0
+    check_part(page, key, expected, WHOLE)
     drag(page, key, (5.7, 3.7), (8.3, 6.3), chart)
     assert window(page) == [6, 9, 4, 7]
-    shows(page, key, expected, (slice(6, 9), slice(4, 7)))
-    drag(page, key, (0.7, -0.3), (2.3, 1.3), chart)  # of what is shown now
+    check_part(page, key, expected, (slice(6, 9), slice(4, 7)))
+    drag(page, key, (0.7, -0.3), (2.3, 1.3), chart)  # within the current part
     assert window(page) == [7, 9, 4, 6]
-    shows(page, key, expected, (slice(7, 9), slice(4, 6)))
+    check_part(page, key, expected, (slice(7, 9), slice(4, 6)))
     expect(page.get_by_text("queries 7 to 8, keys 4 to 5 of 10 tokens.")).to_be_visible()
     act(page, page.get_by_role("button", name="Show the whole text").click)
     assert "zoom" not in page.url
-    shows(page, key, expected, EVERY)
+    check_part(page, key, expected, WHOLE)
     drag(page, key, (5.7, 3.7), (8.3, 6.3), chart)
-    assert reader.sent() == 0, "the server was asked"
+    assert tab.new_messages() == 0, "the server was asked"
 
     page.locator(".st-key-save button").first.click()
     picture_list = page.get_by_role("combobox", name="Picture")
     expect(picture_list).to_have_value(re.compile("6 to 8"))
-    assert reader.sent() > 0
+    assert tab.new_messages() > 0
     assert window(page) == [6, 9, 4, 7]
-    shows(page, key, expected, (slice(6, 9), slice(4, 7)))
+    check_part(page, key, expected, (slice(6, 9), slice(4, 7)))
 
 
-def test_back_and_forward_and_another_visit_show_the_part_of_the_address(
-    walk: Callable[..., Page],
-) -> None:
-    page, weights = walk(**SHOWN), whole()["what_if whatif"][:1]
+def test_back_forward_and_reload_show_the_addresss_part(open_page: Callable[..., Page]) -> None:
+    page, weights = open_page(**SHOWN), whole()["what_if whatif"][:1]
     first = slice(6, 9), slice(4, 7)
     drag(page, "head_large", (5.7, 3.7), (8.3, 6.3))
     drag(page, "head_large", (0.7, -0.3), (2.3, 1.3))
     for step, part in (
         (page.go_back, first),
-        (page.go_back, EVERY),
+        (page.go_back, WHOLE),
         (page.go_forward, first),
         (page.go_forward, (slice(7, 9), slice(4, 6))),
         (page.reload, (slice(7, 9), slice(4, 6))),
         (page.go_back, first),
     ):
         act(page, step)
-        shows(page, "head_large", weights, part)
+        check_part(page, "head_large", weights, part)
     act(page, lambda: page.emulate_media(color_scheme="dark"))
-    shows(page, "head_large", weights, first)
+    check_part(page, "head_large", weights, first)
 
 
-def test_a_cell_of_a_part_that_the_server_has_not_drawn_is_the_one_that_is_clicked(
-    walk: Callable[..., Page],
-) -> None:
-    page, weights = walk("what_if", **SHOWN), whole()["what_if whatif"]
+def test_click_in_a_part_drawn_by_the_browser_hits_its_cell(open_page: Callable[..., Page]) -> None:
+    page, weights = open_page("what_if", **SHOWN), whole()["what_if whatif"]
     drag(page, "whatif", (5.7, 3.7), (8.3, 6.3))
     click_cell(page, "whatif", row=2, column=1)
     wait_until(page, lambda: "edits=forbid" in page.url)
@@ -164,8 +158,8 @@ def test_a_cell_of_a_part_that_the_server_has_not_drawn_is_the_one_that_is_click
     assert_allclose(edited[:2], weights[0][6:8, 4:7], rtol=1e-4)
 
 
-def test_whole_words_are_cut_between_words(reader: Reader) -> None:
-    page = reader.open(words="true", **SHOWN | {"text": "An unforgettable crane slept"})
+def test_part_of_words_starts_and_ends_at_words(tab: CountedTab) -> None:
+    page = tab.open(words="true", **SHOWN | {"text": "An unforgettable crane slept"})
     words = [name.split()[1] for name in drawn(page, "head_large")[0]["rows"]]
     drag(page, "head_large", (0.7, -0.3), (2.3, 1.3))
     (panel,) = drawn(page, "head_large")
@@ -173,17 +167,17 @@ def test_whole_words_are_cut_between_words(reader: Reader) -> None:
     assert [name.split()[1] for name in panel["columns"]] == words[:2]
     first, stop, *_ = window(page)
     assert (first, stop - first > 2) == (1, True), "a word of several tokens"
-    assert reader.sent() == 0, "the server was asked"
+    assert tab.new_messages() == 0, "the server was asked"
 
 
-def test_a_click_and_a_drag_over_one_axis_are_of_what_is_under_the_pointer(
-    walk: Callable[..., Page],
+def test_click_and_one_axis_drag_hit_the_cells_under_the_pointer(
+    open_page: Callable[..., Page],
 ) -> None:
-    page = walk("head", text=SHORT, layer=1, head=4)
-    for column in (0, 9):  # nothing lies over the ends of the first row of the raw scores
+    page = open_page("head", text=SHORT, layer=1, head=4)
+    for column in (0, 9):  # nothing covers the ends of the first row of raw scores
         click_cell(page, "stages", row=0, column=column, chart=3)
         assert f"key={column}" in page.url
-    drag(page, "stages", (1.7, 3), (4.3, 9))  # of the queries
+    drag(page, "stages", (1.7, 3), (4.3, 9))  # over queries only
     assert window(page) == [2, 5, 0, 10]
     click_cell(page, "stages", row=1, column=2, chart=3)
     assert "query=3" in page.url
