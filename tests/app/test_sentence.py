@@ -38,7 +38,7 @@ from tests.app.pages import (
 from tests.bundled import bundled_model, ids_of, weights
 from tests.checkpoints import write_checkpoint
 from tests.llama_checkpoints import write_llama
-from tests.model.test_tokenizer import trained
+from tests.model.test_tokenizer import train_tokenizer
 from tests.numpy_gpt2 import Tolerance, reference, softmax
 
 TEXT = "She sat by the bank of the river"
@@ -196,7 +196,7 @@ def test_a_token_that_the_tokenizer_puts_first_can_be_left_out(
     """As Llama 2's, beside a SentencePiece's space; the other models keep their own default."""
     from transformers import PreTrainedTokenizerFast
 
-    engine = trained("Llama 2")
+    engine = train_tokenizer("Llama 2")
     folder = write_llama(tmp_path / "pieces", vocab_size=engine.get_vocab_size())
     engine.save(str(folder / "tokenizer.json"))
     config = {"tokenizer_class": "PreTrainedTokenizerFast", "eos_token": "</s>"}

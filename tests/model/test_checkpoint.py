@@ -1,4 +1,4 @@
-"""Every way in which a checkpoint folder can be wrong is one message that says what to mend."""
+"""Each fault of a checkpoint folder gives one message that says what to fix."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.llama_checkpoints import CONFIG as LLAMA
 Weights = dict[str, torch.Tensor]
 
 
-def refused(folder: Path, message: str) -> None:
+def assert_refused(folder: Path, message: str) -> None:
     with pytest.raises(gpt2viz.CheckpointError, match=message):
         gpt2viz.load_model(folder)
 
@@ -67,10 +67,10 @@ def refused(folder: Path, message: str) -> None:
 def test_wrong_tensors(folder: Path, change: Callable[[Weights], Any], message: str) -> None:
     with weights_of(folder) as weights:
         change(weights)
-    refused(folder, message)
+    assert_refused(folder, message)
 
 
-def test_any_prefix_and_old_mask_buffers_load_alike(folder: Path) -> None:
+def test_prefixes_and_old_mask_buffers_are_ignored(folder: Path) -> None:
     before = gpt2viz.trace(gpt2viz.load_model(folder), [5, 6, 7])
     whole = load_file(folder / "model.safetensors")
     bare = {name.removeprefix("transformer."): weight.clone() for name, weight in whole.items()}
@@ -84,14 +84,14 @@ def test_any_prefix_and_old_mask_buffers_load_alike(folder: Path) -> None:
         assert_array_equal(after.logits, before.logits, err_msg=prefix)
 
 
-#: As transformers' and trl's classes call them.
+#: Names in classes of transformers and trl.
 TASK_HEADS = (
     *("score.weight", "classifier.bias", "qa_outputs.weight", "v_head.summary.weight"),
     *("multiple_choice_head.summary.bias", "module.v_head.summary.bias"),
 )
 
 
-def test_heads_of_other_tasks_are_set_aside_and_named(folder: Path) -> None:
+def test_task_heads_are_set_aside_and_listed(folder: Path) -> None:
     before = gpt2viz.load_model(folder)
     with weights_of(folder) as weights:
         weights |= {name: torch.ones(3, 24) for name in TASK_HEADS}
@@ -141,7 +141,7 @@ def test_heads_of_other_tasks_are_set_aside_and_named(folder: Path) -> None:
 )
 def test_wrong_config(folder: Path, changes: dict[str, object], message: str) -> None:
     edit_json(folder / "config.json", **changes)
-    refused(folder, message)
+    assert_refused(folder, message)
 
 
 @pytest.mark.parametrize(
@@ -152,14 +152,14 @@ def test_wrong_config(folder: Path, changes: dict[str, object], message: str) ->
         ({"full_attention": {"rope_theta": 1e6}}, "full_attention = .* is not supported"),
     ],
 )
-def test_a_rope_that_cannot_be_computed_is_refused(change: dict[str, Any], message: str) -> None:
+def test_unsupported_rope_is_refused(change: dict[str, Any], message: str) -> None:
     with pytest.raises(gpt2viz.CheckpointError, match=message):
         config_from(LLAMA | {"rope_parameters": change})
     with pytest.raises(gpt2viz.CheckpointError, match=r"heads must be .* not 0"):
         config_from(LLAMA | {"num_key_value_heads": 0})
 
 
-def test_sizes_under_hugging_faces_other_names(folder: Path) -> None:
+def test_alternative_names_of_sizes_are_read(folder: Path) -> None:
     before = gpt2viz.load_model(folder).config
     assert (before.n_head, before.head_dim, before.n_embd) == (4, 6, 24)
     other = {"n_embd": "hidden_size", "n_head": "num_attention_heads"}
@@ -169,12 +169,12 @@ def test_sizes_under_hugging_faces_other_names(folder: Path) -> None:
     assert gpt2viz.load_model(folder).config == before
 
 
-def test_a_file_cut_short(folder: Path) -> None:
+def test_truncated_file_is_refused(folder: Path) -> None:
     path = folder / "model.safetensors"
     whole = path.read_bytes()
     for length in (0, 7, 100, len(whole) - 100):
         path.write_bytes(whole[:length])
-        refused(folder, "model.safetensors: not a whole safetensors file")
+        assert_refused(folder, "model.safetensors: not a whole safetensors file")
 
 
 @pytest.mark.parametrize(
@@ -192,7 +192,7 @@ def test_a_file_cut_short(folder: Path) -> None:
     ],
     ids=["empty", "negative", "broken", "true", "huge", "one end", "gap", "two in one", "nothing"],
 )
-def test_a_header_whose_tensors_do_not_fill_the_file(
+def test_inconsistent_header_is_refused(
     folder: Path, change: Callable[[dict[str, Any]], Any], why: str
 ) -> None:
     path = folder / "model.safetensors"
@@ -202,12 +202,12 @@ def test_a_header_whose_tensors_do_not_fill_the_file(
     change(entries["transformer.ln_f.bias"])
     header = json.dumps(entries).encode()
     path.write_bytes(len(header).to_bytes(8, "little") + header + content[8 + length :])
-    refused(folder, rf"^model.safetensors: not a whole safetensors file \(.*({why})")
+    assert_refused(folder, rf"^model.safetensors: not a whole safetensors file \(.*({why})")
     with pytest.raises(SafetensorError):  # the format's own library agrees
         load_file(path)
 
 
-def test_bytes_between_tensors_that_belong_to_none(folder: Path) -> None:
+def test_gap_between_tensors_is_refused(folder: Path) -> None:
     path = folder / "model.safetensors"
     content = path.read_bytes()
     length = int.from_bytes(content[:8], "little")
@@ -220,53 +220,55 @@ def test_bytes_between_tensors_that_belong_to_none(folder: Path) -> None:
     header = json.dumps(entries).encode()
     data = data[:start] + bytes(8) + data[start:]
     path.write_bytes(len(header).to_bytes(8, "little") + header + data)
-    refused(folder, r"transformer.ln_f.bias starts at byte \d+, not \d+")
+    assert_refused(folder, r"transformer.ln_f.bias starts at byte \d+, not \d+")
     with pytest.raises(SafetensorError):
         load_file(path)
 
 
 @pytest.mark.parametrize("file", ["config.json", "vocab.json"])
 @pytest.mark.parametrize("content", [b"{", b"\xff{}", b"[" * 100_000], ids=["cut", "bytes", "deep"])
-def test_files_that_are_no_json(folder: Path, file: str, content: bytes) -> None:
+def test_invalid_json_is_refused(folder: Path, file: str, content: bytes) -> None:
     (folder / file).write_bytes(content)
-    refused(folder, f"^{file}: can't be read")
+    assert_refused(folder, f"^{file}: can't be read")
 
 
-def test_json_that_is_no_object(folder: Path) -> None:
+def test_config_must_be_a_json_object(folder: Path) -> None:
     (folder / "config.json").write_text("[]", encoding="utf-8")
-    refused(folder, "config.json: a JSON object is expected")
+    assert_refused(folder, "config.json: a JSON object is expected")
 
 
 @pytest.mark.parametrize("content", [b"\xff\xfe", b"a b c\n"], ids=["bytes", "three parts"])
-def test_merges_that_cannot_be_read(folder: Path, content: bytes) -> None:
+def test_unreadable_merges_are_refused(folder: Path, content: bytes) -> None:
     (folder / "merges.txt").write_bytes(content)
-    refused(folder, "merges.txt: ")
+    assert_refused(folder, "merges.txt: ")
 
 
-def test_a_token_id_beyond_the_embedding(folder: Path) -> None:
+def test_token_id_beyond_the_embedding_is_refused(folder: Path) -> None:
     edit_json(folder / "vocab.json", a=420)
-    refused(folder, r"the tokenizer has 421 tokens, .* but the model only 420 \(vocab_size\)")
+    assert_refused(
+        folder, r"the tokenizer has 421 tokens, .* but the model only 420 \(vocab_size\)"
+    )
 
 
 @pytest.mark.parametrize("content", [{}, [], None, {"weight_map": ["a"]}, {"weight_map": {}}])
-def test_an_index_without_a_map(folder: Path, content: object) -> None:
+def test_index_without_a_weight_map_is_refused(folder: Path, content: object) -> None:
     (folder / "model.safetensors").unlink()
     index = folder / "model.safetensors.index.json"
     index.write_text(json.dumps(content), encoding="utf-8")
-    refused(folder, "model.safetensors.index.json: ")
+    assert_refused(folder, "model.safetensors.index.json: ")
 
 
-def test_no_folder(tmp_path: Path) -> None:
-    refused(tmp_path / "gpt2", "gpt2: there is no such folder. .*`gpt2viz fetch NAME`")
-    refused(tmp_path, "no config.json; give a folder in Hugging Face's layout")
+def test_missing_folder_is_refused(tmp_path: Path) -> None:
+    assert_refused(tmp_path / "gpt2", "gpt2: there is no such folder. .*`gpt2viz fetch NAME`")
+    assert_refused(tmp_path, "no config.json; give a folder in Hugging Face's layout")
 
 
-def test_no_weights(folder: Path) -> None:
+def test_missing_weights_are_refused(folder: Path) -> None:
     (folder / "model.safetensors").unlink()
-    refused(folder, "no model.safetensors and no model.safetensors.index.json")
+    assert_refused(folder, "no model.safetensors and no model.safetensors.index.json")
 
 
-def test_pickles_are_refused_with_the_way_to_convert_them(folder: Path) -> None:
+def test_pickles_are_refused_with_a_working_recipe(folder: Path) -> None:
     before = gpt2viz.load_model(folder).network.state_dict()
     weights = load_file(folder / "model.safetensors")
     names = sorted(weights)
@@ -283,10 +285,10 @@ def test_pickles_are_refused_with_the_way_to_convert_them(folder: Path) -> None:
         assert all(torch.equal(after[name], weight) for name, weight in before.items())
 
 
-def test_other_weights_are_named_with_the_way_out(folder: Path, tmp_path: Path) -> None:
+def test_other_weight_formats_are_refused_with_advice(folder: Path, tmp_path: Path) -> None:
     (folder / "model.safetensors").unlink()
-    (folder / "optimizer.pt").touch()  # beside weights, and none itself
-    ways = {
+    (folder / "optimizer.pt").touch()  # holds no weights
+    hints = {
         "flax_model.msgpack": "made for another program",
         "model.onnx": "made for another program",
         "adapter_model.safetensors": "merge_and_unload",
@@ -295,19 +297,19 @@ def test_other_weights_are_named_with_the_way_out(folder: Path, tmp_path: Path) 
         "model-q4.gguf": "Give that file itself.*/model-q4.gguf",
         "ckpt.pt": "gpt2viz convert",
     }
-    refused(folder, "no model.safetensors")
-    for name, way in ways.items():
+    assert_refused(folder, "no model.safetensors")
+    for name, hint in hints.items():
         (folder / name).touch()
-        refused(folder, f"{name}.*{way}")
+        assert_refused(folder, f"{name}.*{hint}")
         (folder / name).unlink()
-    for name in ("adapter_config.json", "model-q4.gguf", "ckpt.pt"):  # which need no config.json
+    for name in ("adapter_config.json", "model-q4.gguf", "ckpt.pt"):  # no config.json needed
         alone = tmp_path / name.partition(".")[0]
         alone.mkdir()
         (alone / name).touch()
-        refused(alone, f"{name}.*({'|'.join(ways.values())})")
+        assert_refused(alone, f"{name}.*({'|'.join(hints.values())})")
 
 
-def test_a_byte_order_mark_is_no_part_of_a_file(folder: Path) -> None:
+def test_byte_order_mark_is_ignored(folder: Path) -> None:
     before = gpt2viz.load_model(folder).tokenizer
     for name in ("config.json", "vocab.json", "merges.txt"):
         content = (folder / name).read_bytes()
@@ -320,63 +322,65 @@ def test_a_byte_order_mark_is_no_part_of_a_file(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("number", "written"), [(math.nan, "nan"), (-math.inf, "-inf"), (2e15, "2e[+]15")]
+    ("number", "text"), [(math.nan, "nan"), (-math.inf, "-inf"), (2e15, "2e[+]15")]
 )
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_a_weight_that_is_no_number(
-    folder: Path, number: float, written: str, dtype: torch.dtype
+def test_nan_and_inf_are_refused(
+    folder: Path, number: float, text: str, dtype: torch.dtype
 ) -> None:
     with weights_of(folder) as weights:
         weights["transformer.h.1.mlp.c_fc.weight"] = torch.ones(24, 96, dtype=dtype)
         weights["transformer.h.1.mlp.c_fc.weight"][5, 7] = number
-    refused(folder, rf"^model.safetensors: .*h\.1\.mlp\.c_fc\.weight holds {written} at \[5, 7\]")
+    assert_refused(
+        folder, rf"^model.safetensors: .*h\.1\.mlp\.c_fc\.weight holds {text} at \[5, 7\]"
+    )
 
 
-def test_float16_holds_less(folder: Path) -> None:
+def test_float16_overflow_is_refused(folder: Path) -> None:
     with weights_of(folder) as weights:
         weights |= {n: (70_000 * weight).half() for n, weight in weights.items()}
-    refused(folder, "holds -?inf at")
+    assert_refused(folder, "holds -?inf at")
 
 
 @pytest.mark.parametrize("name", ["config.json", "merges.txt", "model.safetensors"])
-def test_a_link_out_of_the_folder(folder: Path, name: str) -> None:
+def test_link_out_of_the_folder_is_refused(folder: Path, name: str) -> None:
     (folder / name).rename(folder.parent / name)
     (folder / name).symlink_to(folder.parent / name)
-    refused(folder, f"^{name}: a link that leads out of its folder")
+    assert_refused(folder, f"^{name}: a link that leads out of its folder")
     (folder / "own").write_bytes((folder.parent / name).read_bytes())
     (folder / name).unlink()
     (folder / name).symlink_to("own")
     assert gpt2viz.load_model(folder).config.n_layer == 3
-    assert gpt2viz.load_model(linked(folder)).config.n_layer == 3
+    assert gpt2viz.load_model(link_to(folder)).config.n_layer == 3
 
 
-def linked(folder: Path) -> Path:
-    """A link to the folder itself: whoever lists it means it."""
+def link_to(folder: Path) -> Path:
+    """A link to the folder itself, which is allowed."""
     (folder.parent / "link").symlink_to(folder)
     return folder.parent / "link"
 
 
-def test_a_pipe_is_not_waited_for(folder: Path) -> None:
+def test_named_pipe_is_refused(folder: Path) -> None:
     (folder / "config.json").unlink()
     os.mkfifo(folder / "config.json")
-    refused(folder, "^config.json: not an ordinary file")
+    assert_refused(folder, "^config.json: not an ordinary file")
 
 
-def test_text_files_are_bounded(folder: Path) -> None:
+def test_oversized_text_files_are_refused(folder: Path) -> None:
     (folder / "vocab.json").write_text('{"a": "' + "x" * 20_000_000 + '"}', encoding="utf-8")
-    refused(folder, r"^vocab.json: can't be read \(more than 20 MB\)")
+    assert_refused(folder, r"^vocab.json: can't be read \(more than 20 MB\)")
     (folder / "vocab.json").write_text('{"a": [' + "[]," * 1_000_000 + "[]]}", encoding="utf-8")
-    refused(folder, r"^vocab.json: can't be read \(more than 1,000,000 brackets\)")
+    assert_refused(folder, r"^vocab.json: can't be read \(more than 1,000,000 brackets\)")
 
 
 @pytest.mark.parametrize(
     "name", ["../model.safetensors", "gone.safetensors", "/etc/passwd", "..", ""]
 )
-def test_an_index_may_only_name_files_of_its_folder(folder: Path, name: str) -> None:
+def test_index_may_only_name_files_in_its_folder(folder: Path, name: str) -> None:
     (folder / "model.safetensors").unlink()
     index = {"weight_map": {"transformer.wte.weight": name}}
     (folder / "model.safetensors.index.json").write_text(json.dumps(index), encoding="utf-8")
-    refused(folder, f"'{name}' is not a file in")
+    assert_refused(folder, f"'{name}' is not a file in")
 
 
 def test_the_model_is_in_eval_mode_and_frozen(tiny: gpt2viz.Model) -> None:

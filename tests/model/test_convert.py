@@ -1,4 +1,4 @@
-"""Files of nanoGPT and minGPT give their own network's logits after conversion."""
+"""Converted files of nanoGPT and minGPT give the original network's logits."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def vocabulary(tmp_path: Path) -> Path:
     return folder
 
 
-def equals(folder: Path, network: nn.Module) -> None:
+def assert_same_logits(folder: Path, network: nn.Module) -> None:
     trace = gpt2viz.trace(gpt2viz.load_model(folder), IDS)
     with torch.no_grad():
         assert_allclose(trace.logits, network(torch.tensor([IDS])), rtol=1e-5, atol=1e-5)
@@ -48,7 +48,7 @@ def test_nanogpt(tmp_path: Path, vocabulary: Path, bias: bool, compiled: bool) -
     config = convert(tmp_path / "ckpt.pt", tmp_path / "out", tokenizer=vocabulary)
     assert (config.vocab_size, config.n_head, config.tie_word_embeddings) == (430, 4, True)
     assert config == gpt2viz.load_model(tmp_path / "out").config
-    equals(tmp_path / "out", network)
+    assert_same_logits(tmp_path / "out", network)
 
 
 @pytest.mark.parametrize(
@@ -62,12 +62,10 @@ def test_mingpt(tmp_path: Path, vocabulary: Path, make: Any, zipped: bool) -> No
     torch.save(network.state_dict(), file, _use_new_zipfile_serialization=zipped)
     config = convert(str(file), str(tmp_path / "out"), 4, str(vocabulary))
     assert not config.tie_word_embeddings
-    equals(tmp_path / "out", network)
+    assert_same_logits(tmp_path / "out", network)
 
 
-def test_a_tokenizer_that_does_not_fit_is_refused_by_its_own_name(
-    tmp_path: Path, vocabulary: Path
-) -> None:
+def test_mismatched_tokenizer_is_refused_by_name(tmp_path: Path, vocabulary: Path) -> None:
     network = layouts.random_weights(layouts.CurrentGPT(nano=True, bias=False, mask=False))
     layouts.save_nano(network, tmp_path / "ckpt.pt", False, False)
     (tmp_path / "none").mkdir()
@@ -80,13 +78,13 @@ def test_a_tokenizer_that_does_not_fit_is_refused_by_its_own_name(
     assert not (tmp_path / "out").exists()
 
 
-def test_a_folder_in_use_is_left_alone(tmp_path: Path, vocabulary: Path) -> None:
+def test_nonempty_output_folder_is_refused(tmp_path: Path, vocabulary: Path) -> None:
     network = layouts.random_weights(layouts.CurrentGPT(nano=True, bias=False))
     layouts.save_nano(network, tmp_path / "ckpt.pt", bias=False)
     convert(tmp_path / "ckpt.pt", tmp_path / "out")
     for file in vocabulary.iterdir():
         file.rename(tmp_path / "out" / file.name)
-    equals(tmp_path / "out", network)
+    assert_same_logits(tmp_path / "out", network)
     with pytest.raises(gpt2viz.CheckpointError, match="out is not empty; give a new folder"):
         convert(tmp_path / "ckpt.pt", tmp_path / "out")
 
@@ -99,9 +97,7 @@ class Settings:
     n_head: int
 
 
-def test_settings_beside_the_weights_are_read_and_their_class_is_not_needed(
-    tmp_path: Path, vocabulary: Path
-) -> None:
+def test_settings_are_read_without_their_class(tmp_path: Path, vocabulary: Path) -> None:
     network, mark = layouts.random_weights(layouts.CurrentGPT(nano=False)), tmp_path / "ran"
     beside: list[dict[str, Any]] = [
         {"config": Settings(layouts.L, layouts.H), "val_loss": 3.0},
@@ -113,13 +109,13 @@ def test_settings_beside_the_weights_are_read_and_their_class_is_not_needed(
         torch.save({"model": network.state_dict(), **more}, tmp_path / "ckpt.pt")
         config = convert(tmp_path / "ckpt.pt", tmp_path / f"out{n}", tokenizer=vocabulary)
         assert config.n_head == layouts.H
-        equals(tmp_path / f"out{n}", network)
+        assert_same_logits(tmp_path / f"out{n}", network)
     assert not mark.exists()
 
 
 @pytest.mark.parametrize("zipped", [True, False], ids=["zip", "before PyTorch 1.6"])
 @pytest.mark.parametrize("function", [os.system, exec, eval])
-def test_what_a_file_would_call_is_never_run(
+def test_functions_in_a_pickle_are_never_called(
     tmp_path: Path, function: Callable[..., Any], zipped: bool
 ) -> None:
     mark = tmp_path / "ran"
@@ -136,7 +132,7 @@ def test_what_a_file_would_call_is_never_run(
     assert not mark.exists()
 
 
-def test_what_stands_for_the_weights_is_named(tmp_path: Path) -> None:
+def test_object_in_place_of_the_weights_is_named(tmp_path: Path) -> None:
     network = layouts.CurrentGPT(nano=False)
     weights = network.state_dict()
     for saved, name in (
@@ -151,33 +147,35 @@ def test_what_stands_for_the_weights_is_named(tmp_path: Path) -> None:
         assert str(why.value).isprintable()
 
 
-def test_files_that_are_neither(tmp_path: Path) -> None:
-    def refused(saved: Any, message: str, **more: Any) -> None:
+def test_unknown_contents_are_refused(tmp_path: Path) -> None:
+    def assert_refused(saved: Any, message: str, **more: Any) -> None:
         torch.save(saved, tmp_path / "file.pt")
         with pytest.raises(gpt2viz.CheckpointError, match=message):
             convert(tmp_path / "file.pt", tmp_path / "out", **more)
         assert sorted(path.name for path in tmp_path.iterdir()) == ["file.pt"]
 
     weights = layouts.CurrentGPT(nano=False).state_dict()
-    refused(weights, "doesn't say how many heads a layer has; name their number")
-    refused(weights, r"n_embd \(24\) must be a multiple of n_head \(5\)", n_head=5)
-    refused([1, 2], "neither nanoGPT's dictionary nor minGPT's weights")
-    refused({"model": {"a": 1}}, "neither nanoGPT's dictionary nor minGPT's weights")
-    refused({"weight": torch.zeros(3)}, r"no wte\.weight; only nanoGPT's and minGPT's")
+    assert_refused(weights, "doesn't say how many heads a layer has; name their number")
+    assert_refused(weights, r"n_embd \(24\) must be a multiple of n_head \(5\)", n_head=5)
+    assert_refused([1, 2], "neither nanoGPT's dictionary nor minGPT's weights")
+    assert_refused({"model": {"a": 1}}, "neither nanoGPT's dictionary nor minGPT's weights")
+    assert_refused({"weight": torch.zeros(3)}, r"no wte\.weight; only nanoGPT's and minGPT's")
     without = {n: w for n, w in weights.items() if n != "transformer.h.1.mlp.c_fc.weight"}
-    refused(without, r"h\.1\.mlp\.c_fc\.weight .* is missing", n_head=4)
+    assert_refused(without, r"h\.1\.mlp\.c_fc\.weight .* is missing", n_head=4)
     for name, size in (("wte", (24,)), ("wpe", ()), ("h.0.mlp.c_fc", ())):
         flat = weights | {f"transformer.{name}.weight": torch.zeros(size)}
-        refused(flat, f"{name}.weight isn't a table", n_head=4)
+        assert_refused(flat, f"{name}.weight isn't a table", n_head=4)
     named = weights | {"transformer.h.first.ln_1.weight": torch.zeros(3)}
-    refused(named, r"h\.first\.ln_1\.\w+ \(3,\) has no place", n_head=4)
-    refused(weights | {7: torch.zeros(3)}, "neither nanoGPT's dictionary nor minGPT's weights")
-    refused({"model": weights, "model_args": [4]}, "neither nanoGPT's dictionary")
+    assert_refused(named, r"h\.first\.ln_1\.\w+ \(3,\) has no place", n_head=4)
+    assert_refused(
+        weights | {7: torch.zeros(3)}, "neither nanoGPT's dictionary nor minGPT's weights"
+    )
+    assert_refused({"model": weights, "model_args": [4]}, "neither nanoGPT's dictionary")
     more = weights | {"transformer.h.0.attn.rotary": torch.zeros(3)}
-    refused(more, r"h\.0\.attn\.rotary \(3,\) has no place", n_head=4)
+    assert_refused(more, r"h\.0\.attn\.rotary \(3,\) has no place", n_head=4)
 
 
-def test_other_layouts_and_files_are_refused(tmp_path: Path) -> None:
+def test_hugging_faces_layout_and_damaged_files_are_refused(tmp_path: Path) -> None:
     write_checkpoint(tmp_path / "theirs")
     theirs = load_file(tmp_path / "theirs" / "model.safetensors")
     torch.save(theirs, tmp_path / "pytorch_model.bin")
@@ -205,11 +203,11 @@ ODD: dict[str, tuple[str, Callable[[torch.Tensor], Any]]] = {
 }
 
 
-@pytest.mark.parametrize("way", ODD)
-@pytest.mark.filterwarnings("ignore")  # what torch says while it makes them
-def test_tensors_of_other_kinds_are_refused_by_name(tmp_path: Path, way: str) -> None:
+@pytest.mark.parametrize("kind", ODD)
+@pytest.mark.filterwarnings("ignore")  # torch's warnings about them
+def test_unsupported_tensors_are_refused_by_name(tmp_path: Path, kind: str) -> None:
     weights = layouts.CurrentGPT(nano=False).state_dict()
-    name, change = ODD[way]
+    name, change = ODD[kind]
     weights[name] = change(weights.get(name, torch.zeros(1)))
     torch.save(weights, tmp_path / "file.pt")
     with pytest.raises(gpt2viz.CheckpointError) as refusal:
@@ -220,7 +218,7 @@ def test_tensors_of_other_kinds_are_refused_by_name(tmp_path: Path, way: str) ->
     assert not (tmp_path / "out").exists()
 
 
-def test_weights_larger_than_the_memory_are_refused_before_they_are_read(tmp_path: Path) -> None:
+def test_weights_larger_than_memory_are_refused_unread(tmp_path: Path) -> None:
     weights = layouts.CurrentGPT(nano=False).state_dict()
     torch.save(weights | {POSITIONS: torch.zeros(1, 1).expand(2**40, layouts.C)}, tmp_path / "f.pt")
     with pytest.raises(
@@ -229,7 +227,7 @@ def test_weights_larger_than_the_memory_are_refused_before_they_are_read(tmp_pat
         convert(tmp_path / "f.pt", tmp_path / "out", n_head=4)
 
 
-def test_shared_turned_and_transposed_tensors_are_converted(tmp_path: Path) -> None:
+def test_shared_negated_and_transposed_tensors_are_converted(tmp_path: Path) -> None:
     network = layouts.random_weights(layouts.CurrentGPT(nano=False))
     blocks: Any = network.get_submodule("transformer.h")
     blocks[1].mlp["c_fc"].weight = blocks[0].mlp["c_fc"].weight
@@ -239,16 +237,16 @@ def test_shared_turned_and_transposed_tensors_are_converted(tmp_path: Path) -> N
     torch.save(weights, tmp_path / "file.pt")
     convert(tmp_path / "file.pt", tmp_path / "out", n_head=4)
     write_tokenizer(tmp_path / "out")
-    equals(tmp_path / "out", network)
+    assert_same_logits(tmp_path / "out", network)
 
 
-def test_a_pipe_is_refused_and_not_waited_for(tmp_path: Path) -> None:
+def test_named_pipe_is_refused(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.pt")
     with pytest.raises(gpt2viz.CheckpointError, match=rf"^{tmp_path}/pipe.pt: .*not an ordinary f"):
         convert(tmp_path / "pipe.pt", tmp_path / "out")
 
 
-def test_a_full_disk_is_one_sentence_and_leaves_nothing(tmp_path: Path) -> None:
+def test_full_disk_gives_one_message_and_leaves_no_files(tmp_path: Path) -> None:
     torch.save(layouts.CurrentGPT(nano=False).state_dict(), tmp_path / "file.pt")
     message = rf"^{tmp_path}/out: can't be written \(.*too large"
     with full_disk(), pytest.raises(gpt2viz.CheckpointError, match=message):

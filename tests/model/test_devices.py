@@ -1,4 +1,4 @@
-"""A model on a GPU: the CPU's numbers, and only what is looked at comes to the CPU."""
+"""A model on a GPU gives the CPU's numbers and copies only tensors that are read."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ REAL = [
 
 
 @pytest.fixture
-def stand_in() -> Iterator[accelerator.Accelerator]:
-    """The device that is a GPU to all but the processor."""
+def fake_gpu() -> Iterator[accelerator.Accelerator]:
+    """A simulated GPU, which computes on the CPU."""
     with accelerator.Accelerator() as device:
         yield device
 
 
-def test_the_stand_in_is_as_strict_as_a_gpu(stand_in: accelerator.Accelerator) -> None:
+def test_fake_gpu_is_as_strict_as_a_real_one(fake_gpu: accelerator.Accelerator) -> None:
     there = torch.ones(2).to(accelerator.NAME)
     assert (there + there).device.type == accelerator.NAME
     with pytest.raises(RuntimeError, match="of the CPU and of the device"):
@@ -44,7 +44,7 @@ def test_the_stand_in_is_as_strict_as_a_gpu(stand_in: accelerator.Accelerator) -
     with pytest.raises(RuntimeError):
         there.numpy()
     assert (there + 1).cpu().tolist() == [2, 2]
-    assert stand_in.moved == [torch.Size([2])]
+    assert fake_gpu.moved == [torch.Size([2])]
 
 
 @pytest.mark.parametrize("device", [accelerator.NAME, *REAL])
@@ -54,8 +54,8 @@ def test_the_stand_in_is_as_strict_as_a_gpu(stand_in: accelerator.Accelerator) -
     [(True, ""), (False, ""), (True, "off:1.3,mean:2.0,window:2,attn:0")],
     ids=["plain", "no mask", "edited"],
 )
-@pytest.mark.usefixtures("stand_in")
-def test_every_stage_is_the_cpus(
+@pytest.mark.usefixtures("fake_gpu")
+def test_every_stage_equals_the_cpus(
     model: gpt2viz.Model, device: str, explicit: bool, causal: bool, edits: str
 ) -> None:
     other = gpt2viz.load_model(device=device)
@@ -77,8 +77,8 @@ def test_every_stage_is_the_cpus(
 
 
 @pytest.mark.parametrize("device", [accelerator.NAME, *REAL])
-@pytest.mark.usefixtures("stand_in")
-def test_what_is_read_with_the_models_weights(model: gpt2viz.Model, device: str) -> None:
+@pytest.mark.usefixtures("fake_gpu")
+def test_analyses_equal_the_cpus(model: gpt2viz.Model, device: str) -> None:
     other = gpt2viz.load_model(device=device)
     here, there = gpt2viz.trace(model, TEXT), gpt2viz.trace(other, TEXT)
     lenses = [gpt2viz.logit_lens(m, t) for m, t in ((model, here), (other, there))]
@@ -98,32 +98,32 @@ def test_what_is_read_with_the_models_weights(model: gpt2viz.Model, device: str)
 
 
 @pytest.mark.parametrize("explicit", [True, False], ids=["captured", "derived"])
-def test_only_what_is_looked_at_is_moved(stand_in: accelerator.Accelerator, explicit: bool) -> None:
+def test_only_tensors_read_are_copied(fake_gpu: accelerator.Accelerator, explicit: bool) -> None:
     model = gpt2viz.load_model(device=accelerator.NAME)
     config, T = model.config, 4
     heads = (1, config.n_head, T)
     gpt2viz.trace(model, TEXT)
-    stand_in.moved.clear()
+    fake_gpu.moved.clear()
     trace = gpt2viz.trace(model, TEXT, explicit=explicit)
-    assert stand_in.moved == [(1, config.vocab_size)]  # the unembedding came with the first run
+    assert fake_gpu.moved == [(1, config.vocab_size)]  # the unembedding came with the first run
     assert trace.nbytes
     assert len(trace.tensors)
     assert ("weights", 2) in trace.captured or not explicit
-    assert len(stand_in.moved) == 1
+    assert len(fake_gpu.moved) == 1
     trace.stage("weights", 2)
     one_layer = [(*heads, T)] if explicit else 3 * [(*heads, config.n_embd // config.n_head)]
-    assert stand_in.moved[1:] == one_layer
+    assert fake_gpu.moved[1:] == one_layer
     trace.stage("mlp_output", 3)
-    assert stand_in.moved[1 + len(one_layer) :] == [(1, T, config.n_embd)]
+    assert fake_gpu.moved[1 + len(one_layer) :] == [(1, T, config.n_embd)]
 
 
 @pytest.mark.parametrize("name", ["abacus", "meta", "cuda:99", ""])
-def test_a_device_that_is_not_here(name: str) -> None:
+def test_unknown_device_is_refused(name: str) -> None:
     with pytest.raises(gpt2viz.DeviceError, match=f"There is no device '{name}' here; there is"):
         gpt2viz.load_model(device=name)
 
 
-def test_a_gpu_without_room_is_said_in_words(
+def test_gpu_out_of_memory_is_reported(
     model: gpt2viz.Model, monkeypatch: pytest.MonkeyPatch, tiny_folder: Path
 ) -> None:
     def full(*_: Any, **__: Any) -> None:

@@ -1,4 +1,4 @@
-"""Another model's run is told by the checksum of its weights, read once and only when asked."""
+"""Another model's run is recognised by its weights' checksum, computed once and only if needed."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ ANALYSES: dict[str, Callable[[gpt2viz.Model, gpt2viz.Trace], Any]] = {
 
 @pytest.fixture
 def twins(tmp_path: Path) -> tuple[gpt2viz.Model, gpt2viz.Model]:
-    """Two models of the same folder name and sizes, with other weights."""
+    """Two models of the same folder name and sizes, with different weights."""
     for seed, parent in enumerate("xy"):
         write_checkpoint(tmp_path / parent / "ckpt", seed=seed)
     x, y = (gpt2viz.load_model(tmp_path / parent / "ckpt") for parent in "xy")
@@ -39,7 +39,7 @@ def twins(tmp_path: Path) -> tuple[gpt2viz.Model, gpt2viz.Model]:
 
 
 @pytest.mark.parametrize("analysis", ANALYSES)
-def test_a_namesakes_run_is_refused(
+def test_run_of_a_namesake_is_refused(
     twins: tuple[gpt2viz.Model, gpt2viz.Model], analysis: str
 ) -> None:
     x, y = twins
@@ -60,15 +60,15 @@ def test_the_same_weights_loaded_twice_are_one_model(
         gpt2viz.trace(x, IDS).check_made_by(other)
 
 
-def test_a_checksum_is_read_once_for_a_model_and_never_for_its_own_runs(
+def test_checksum_is_computed_once_and_never_for_own_runs(
     twins: tuple[gpt2viz.Model, gpt2viz.Model], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     read: list[Path] = []
-    right = fingerprint.sha256_of
+    original = fingerprint.sha256_of
 
     def counted(*files: Path) -> str:
         read.extend(files)
-        return right(*files)
+        return original(*files)
 
     monkeypatch.setattr(fingerprint, "sha256_of", counted)
     x, y = twins
@@ -81,10 +81,10 @@ def test_a_checksum_is_read_once_for_a_model_and_never_for_its_own_runs(
     assert len(read) == 2
 
 
-def test_weights_that_were_written_over(
+def test_overwritten_weights_are_another_model(
     twins: tuple[gpt2viz.Model, gpt2viz.Model], tmp_path: Path
 ) -> None:
-    """A training writes its checkpoint again and again into one folder."""
+    """A training writes each checkpoint into the same folder."""
     x, _ = twins
     before = gpt2viz.trace(x, IDS)
     folder = tmp_path / "x" / "ckpt"
@@ -95,7 +95,7 @@ def test_weights_that_were_written_over(
         before.check_made_by(later)
 
 
-def test_where_the_files_are_gone(
+def test_models_differ_after_their_files_are_deleted(
     twins: tuple[gpt2viz.Model, gpt2viz.Model], tmp_path: Path
 ) -> None:
     x, y = twins
@@ -108,7 +108,7 @@ def test_where_the_files_are_gone(
             gpt2viz.trace(y, IDS).check_made_by(model)
 
 
-def test_folders_named_from_where_one_stands(
+def test_relative_paths_are_resolved_when_loaded(
     twins: tuple[gpt2viz.Model, gpt2viz.Model], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     x, _ = twins
@@ -124,7 +124,7 @@ def test_folders_named_from_where_one_stands(
 
 
 @pytest.mark.parametrize("by_hand", [True, False], ids=["made by hand", "files written to"])
-def test_models_without_a_checksum_to_share(
+def test_models_without_a_usable_checksum_differ(
     twins: tuple[gpt2viz.Model, gpt2viz.Model], tmp_path: Path, by_hand: bool
 ) -> None:
     x, y = (replace(model, weights=None) for model in twins) if by_hand else twins

@@ -1,4 +1,4 @@
-"""A model that transformers holds in memory is used as it is: same numbers, same memory."""
+"""A transformers model in memory is used directly: same numbers, same memory."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ if TYPE_CHECKING:
     from transformers import GPT2LMHeadModel, PreTrainedTokenizerFast
 
 
-def held(folder: Path, **changes: Any) -> tuple[GPT2LMHeadModel, PreTrainedTokenizerFast]:
-    """A model with its tokenizer, both transformers' own, as a notebook holds them."""
+def load(folder: Path, **changes: Any) -> tuple[GPT2LMHeadModel, PreTrainedTokenizerFast]:
+    """A transformers model and its tokenizer, as a notebook has them."""
     from transformers import PreTrainedTokenizerFast
 
     write_checkpoint(folder, **changes)
-    cut = write_tokenizer(folder)
-    cut.save(str(folder / "tokenizer.json"))
+    bpe = write_tokenizer(folder)
+    bpe.save(str(folder / "tokenizer.json"))
     theirs = transformers_model(folder)
     return theirs, PreTrainedTokenizerFast(tokenizer_file=str(folder / "tokenizer.json"))
 
 
 @pytest.mark.parametrize("tied", [True, False])
-def test_it_computes_what_transformers_does(tmp_path: Path, tied: bool) -> None:
-    theirs, cut = held(tmp_path, tie_word_embeddings=tied, scale_attn_by_inverse_layer_idx=True)
-    ours = gpt2viz.from_transformers(theirs, cut)
+def test_logits_and_attention_equal_transformers(tmp_path: Path, tied: bool) -> None:
+    theirs, bpe = load(tmp_path, tie_word_embeddings=tied, scale_attn_by_inverse_layer_idx=True)
+    ours = gpt2viz.from_transformers(theirs, bpe)
     trace = gpt2viz.trace(ours, "A crane ate fish")
-    ids = torch.tensor([cut("A crane ate fish")["input_ids"]])
+    ids = torch.tensor([bpe("A crane ate fish")["input_ids"]])
     assert list(trace.token_ids) == ids[0].tolist()
     with torch.no_grad():
         out = theirs(ids, output_attentions=True)
@@ -45,18 +45,18 @@ def test_it_computes_what_transformers_does(tmp_path: Path, tied: bool) -> None:
         assert_allclose(trace.stage("weights", layer), weights, rtol=1e-5, atol=1e-5)
 
 
-def test_a_head_of_another_task_is_set_aside_and_named(tmp_path: Path) -> None:
+def test_task_heads_are_set_aside_and_listed(tmp_path: Path) -> None:
     import transformers
 
-    config, cut = (part if n else part.config for n, part in enumerate(held(tmp_path)))
-    ids = torch.tensor([cut("A crane ate fish")["input_ids"]])
+    config, bpe = (part if n else part.config for n, part in enumerate(load(tmp_path)))
+    ids = torch.tensor([bpe("A crane ate fish")["input_ids"]])
     for kind, aside in (
         (transformers.GPT2ForSequenceClassification, "score."),
         (transformers.GPT2ForTokenClassification, "classifier."),
         (transformers.GPT2DoubleHeadsModel, "multiple_choice_head."),
     ):
         theirs = kind(config).eval()
-        ours = gpt2viz.from_transformers(theirs, cut)
+        ours = gpt2viz.from_transformers(theirs, bpe)
         assert ours.set_aside
         assert all(name.startswith(aside) for name in ours.set_aside)
         trace = gpt2viz.trace(ours, "A crane ate fish")
@@ -66,9 +66,9 @@ def test_a_head_of_another_task_is_set_aside_and_named(tmp_path: Path) -> None:
             assert_allclose(trace.stage("weights", layer), weights, rtol=1e-5, atol=1e-5)
 
 
-def test_it_shares_the_memory(tmp_path: Path) -> None:
-    theirs, cut = held(tmp_path)
-    ours = gpt2viz.from_transformers(theirs, cut, name="mine")
+def test_memory_is_shared(tmp_path: Path) -> None:
+    theirs, bpe = load(tmp_path)
+    ours = gpt2viz.from_transformers(theirs, bpe, name="mine")
     assert ours.name == "mine"
     addresses = {weight.data_ptr() for weight in theirs.parameters()}
     assert {weight.data_ptr() for weight in ours.network.parameters()} == addresses
@@ -80,7 +80,7 @@ def test_it_shares_the_memory(tmp_path: Path) -> None:
 
 
 class Adapted(nn.Module):
-    """As adapters wrap a model before they are merged."""
+    """A model wrapped by an adapter that isn't merged."""
 
     def __init__(self, base: GPT2LMHeadModel) -> None:
         super().__init__()
@@ -88,7 +88,7 @@ class Adapted(nn.Module):
         self.lora_A = nn.Linear(2, 2)
 
 
-def spoiled(model: GPT2LMHeadModel) -> GPT2LMHeadModel:
+def with_nan(model: GPT2LMHeadModel) -> GPT2LMHeadModel:
     model.transformer.h[0].mlp.c_fc.weight.data[1, 2] = torch.nan
     return model
 
@@ -100,36 +100,36 @@ def spoiled(model: GPT2LMHeadModel) -> GPT2LMHeadModel:
         (lambda m: m.transformer, "GPT2Model isn't a language model .*lm_head.weight is"),
         (Adapted, "merge its adapters first"),
         (lambda m: m.half(), r"of float16, not .* of float32; call \.float\(\)"),
-        (spoiled, r"h\.0\.mlp\.c_fc\.weight holds nan at \[1, 2\]"),
+        (with_nan, r"h\.0\.mlp\.c_fc\.weight holds nan at \[1, 2\]"),
     ],
     ids=["no-model", "no-head", "adapters", "half", "nan"],
 )
-def test_what_cannot_be_used(tmp_path: Path, made: Any, message: str) -> None:
-    theirs, cut = held(tmp_path, tie_word_embeddings=False)
+def test_unusable_models_are_refused(tmp_path: Path, made: Any, message: str) -> None:
+    theirs, bpe = load(tmp_path, tie_word_embeddings=False)
     with pytest.raises(CheckpointError, match=message):
-        gpt2viz.from_transformers(made(theirs), cut)
+        gpt2viz.from_transformers(made(theirs), bpe)
 
 
-def test_what_is_no_tokenizer(tmp_path: Path) -> None:
-    theirs, cut = held(tmp_path)
-    own, kind = cut.backend_tokenizer, type(cut)
+def test_other_tokenizer_objects_are_refused(tmp_path: Path) -> None:
+    theirs, bpe = load(tmp_path)
+    own, kind = bpe.backend_tokenizer, type(bpe)
     for given in (None, "gpt2", own, 5, kind, bundled_model().tokenizer):
         with pytest.raises(CheckpointError, match="must be one of transformers: pass"):
             gpt2viz.from_transformers(theirs, given)
     made = gpt2viz.from_transformers(theirs, kind(tokenizer_object=own))
-    assert made.tokenizer.encode(TEXT) == cut(TEXT)["input_ids"]
+    assert made.tokenizer.encode(TEXT) == bpe(TEXT)["input_ids"]
 
 
-def test_a_tokenizer_with_more_tokens_than_the_model(tmp_path: Path) -> None:
-    """Only a text that has one of those is refused, until the embedding has rows for them."""
-    theirs, cut = held(tmp_path)
-    cut.add_tokens([f"crane{n}" for n in range(100)])
-    ours = gpt2viz.from_transformers(theirs, cut)
-    last = theirs.config.vocab_size - len(cut) + 99
+def test_tokenizer_may_have_more_tokens_than_the_model(tmp_path: Path) -> None:
+    """Only texts with the extra tokens are refused, until the embedding is resized."""
+    theirs, bpe = load(tmp_path)
+    bpe.add_tokens([f"crane{n}" for n in range(100)])
+    ours = gpt2viz.from_transformers(theirs, bpe)
+    last = theirs.config.vocab_size - len(bpe) + 99
     assert gpt2viz.trace(ours, f"A crane{last}").token_ids[-1] == theirs.config.vocab_size - 1
     with pytest.raises(gpt2viz.TextError, match=rf"'crane{last + 1}' was added .* only 420 tokens"):
         gpt2viz.trace(ours, f"A crane{last + 1}")
-    theirs.resize_token_embeddings(len(cut))
-    ours = gpt2viz.from_transformers(theirs, cut)
-    assert ours.config.vocab_size == len(cut)
-    assert gpt2viz.trace(ours, f"{TEXT[:16]} crane7").token_ids[-1] == len(cut) - 93
+    theirs.resize_token_embeddings(len(bpe))
+    ours = gpt2viz.from_transformers(theirs, bpe)
+    assert ours.config.vocab_size == len(bpe)
+    assert gpt2viz.trace(ours, f"{TEXT[:16]} crane7").token_ids[-1] == len(bpe) - 93

@@ -1,4 +1,4 @@
-"""GGUF files: what a header says, and every number as the format's own package unpacks it."""
+"""GGUF files: headers are checked, and weights equal those that the gguf package unpacks."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ FAMILIES = {
 }
 
 
-def theirs(family: str, **changes: Any) -> Any:
-    """A tiny model of transformers, of the sizes above, with random weights."""
+def reference_model(family: str, **changes: Any) -> Any:
+    """A tiny transformers model of the sizes above, with random weights."""
     from transformers import AutoConfig, AutoModelForCausalLM
 
     sizes: dict[str, Any] = {"vocab_size": 16, "tie_word_embeddings": True, "n_inner": 24}
@@ -61,22 +61,22 @@ def theirs(family: str, **changes: Any) -> Any:
     return model
 
 
-def stored(model: Any) -> dict[str, torch.Tensor]:
-    """The weights as a file has them: a tied head isn't there."""
+def stored_weights(model: Any) -> dict[str, torch.Tensor]:
+    """The weights that a file stores: no tied head."""
     tied = {"lm_head.weight"} if model.config.tie_word_embeddings else set()
     return {name: w for name, w in model.state_dict().items() if name not in tied}
 
 
-def written(tmp_path: Path, family: str, **changes: Any) -> tuple[Path, Any]:
-    model = theirs(family, **changes)
+def write_model(tmp_path: Path, family: str, **changes: Any) -> tuple[Path, Any]:
+    model = reference_model(family, **changes)
     file = tmp_path / f"{family}.gguf"
-    return write_gguf(file, family, FAMILIES[family], stored(model), n_layers=2), model
+    return write_gguf(file, family, FAMILIES[family], stored_weights(model), n_layers=2), model
 
 
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("tied", [True, False], ids=["tied", "untied"])
-def test_logits_are_those_of_transformers(tmp_path: Path, family: str, tied: bool) -> None:
-    file, model = written(tmp_path, family, tie_word_embeddings=tied)
+def test_logits_equal_transformers(tmp_path: Path, family: str, tied: bool) -> None:
+    file, model = write_model(tmp_path, family, tie_word_embeddings=tied)
     ours = gpt2viz.load_model(str(file))
     assert (ours.name, ours.config.n_positions) == (family, 32)
     assert ours.config.tie_word_embeddings == tied
@@ -86,8 +86,8 @@ def test_logits_are_those_of_transformers(tmp_path: Path, family: str, tied: boo
     np.testing.assert_allclose(gpt2viz.trace(ours, ids).logits, expected, rtol=1e-4, atol=1e-4)
 
 
-def test_what_a_file_lacks_is_named(tmp_path: Path) -> None:
-    weights = stored(theirs("gpt2"))
+def test_missing_tensor_and_wrong_sizes_are_named(tmp_path: Path) -> None:
+    weights = stored_weights(reference_model("gpt2"))
     wide = GPT2 | {"attention.head_count": 5}
     for sizes, lacking, why in (
         (
@@ -103,7 +103,7 @@ def test_what_a_file_lacks_is_named(tmp_path: Path) -> None:
             gpt2viz.load_model(file)
 
 
-def test_every_type_that_the_package_unpacks(tmp_path: Path) -> None:
+def test_every_quantisation_type_is_unpacked(tmp_path: Path) -> None:
     numbers = np.random.default_rng(0)
     writer, kinds = GGUFWriter(tmp_path / "x.gguf", "llama"), []
     for kind in GGMLQuantizationType:
@@ -112,7 +112,7 @@ def test_every_type_that_the_package_unpacks(tmp_path: Path) -> None:
             quants.dequantize(np.zeros((1, nbytes), np.uint8), kind)
         except NotImplementedError:
             continue
-        # 0x3333 at the most: no exponent says infinity.
+        # At most 0x3333, so that no exponent is infinite.
         content = numbers.integers(0, 256, (35, 3 * nbytes), np.uint8) & 0x33
         if count == 1:
             content = content.view({4: np.float32, 2: np.float16}[nbytes])
@@ -147,7 +147,7 @@ def header(n_tensors: int, n_values: int, *parts: bytes, begin: bytes = b"GGUF\3
     return content + bytes(-len(content) % 32)
 
 
-LIES = {
+BAD_HEADERS = {
     "empty": (b"", "are announced where 0 bytes"),
     "another file": (b"PK\3\4" * 9, "doesn't begin with GGUF"),
     "an old version": (header(0, 0, begin=b"GGUF\1\0\0\0"), "version 1 of the format"),
@@ -221,8 +221,8 @@ LIES = {
 }
 
 
-@pytest.mark.parametrize(("content", "why"), LIES.values(), ids=LIES)
-def test_a_header_that_lies_is_refused(tmp_path: Path, content: bytes, why: str) -> None:
+@pytest.mark.parametrize(("content", "why"), BAD_HEADERS.values(), ids=BAD_HEADERS)
+def test_bad_header_is_refused(tmp_path: Path, content: bytes, why: str) -> None:
     file = tmp_path / "x.gguf"
     file.write_bytes(content)
     with pytest.raises(gpt2viz.CheckpointError, match=f"^x.gguf: .*{why}") as refusal:
@@ -230,13 +230,13 @@ def test_a_header_that_lies_is_refused(tmp_path: Path, content: bytes, why: str)
     assert "\n" not in str(refusal.value)
 
 
-def test_another_family_is_refused_by_its_name(tmp_path: Path) -> None:
+def test_unsupported_family_is_refused_by_name(tmp_path: Path) -> None:
     close(GGUFWriter(tmp_path / "x.gguf", "gemma3"))
     with pytest.raises(gpt2viz.CheckpointError, match="'gemma3'; only gpt2, llama, qwen2, qwen3"):
         read_header(tmp_path / "x.gguf")
 
 
-def test_a_file_without_its_sizes(tmp_path: Path) -> None:
+def test_missing_sizes_are_refused(tmp_path: Path) -> None:
     close(GGUFWriter(tmp_path / "x.gguf", "llama"))
     with pytest.raises(gpt2viz.CheckpointError, match=r"^x\.gguf: its config can't be read"):
         read_config(tmp_path / "x.gguf")
@@ -249,41 +249,41 @@ def config(tmp_path: Path, *, tensors: dict[str, torch.Tensor] | None = None, **
     return read_config(file)
 
 
-def test_a_window_makes_it_mistral(tmp_path: Path) -> None:
+def test_sliding_window_means_mistral(tmp_path: Path) -> None:
     ours = config(tmp_path, attention__sliding_window=7)
     assert (ours["model_type"], ours["sliding_window"]) == ("mistral", 7)
 
 
-def test_positions_that_are_scaled(tmp_path: Path) -> None:
+def test_linear_rope_scaling_is_read(tmp_path: Path) -> None:
     ours = config(tmp_path, rope__scaling__type="linear", rope__scaling__factor=2.5)
     assert ours["rope_scaling"] == {"rope_type": "linear", "factor": 2.5}
 
 
-def test_positions_that_turn_a_part_of_a_head_are_refused(tmp_path: Path) -> None:
+def test_partial_rotary_embedding_is_refused(tmp_path: Path) -> None:
     with pytest.raises(gpt2viz.CheckpointError, match="2 of 4 channels of a head"):
         config(tmp_path, rope__dimension_count=2, attention__key_length=4)
 
 
 @pytest.mark.parametrize("factor", [8.0, 32.0])
-def test_llama_3_scales_positions_by_a_tensor(tmp_path: Path, factor: float) -> None:
+def test_llama_3_rope_scaling_is_read_from_its_tensor(tmp_path: Path, factor: float) -> None:
     from transformers import LlamaConfig
     from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 
     scaling = {"rope_type": "llama3", "factor": factor, "low_freq_factor": 1.0}
     scaling |= {"high_freq_factor": 4.0, "original_max_position_embeddings": 8192}
-    config_of_it = LlamaConfig(head_dim=64, rope_parameters={"rope_theta": 5e5, **scaling})
-    scaled, _ = ROPE_INIT_FUNCTIONS["llama3"](config_of_it, torch.device("cpu"))
+    hf_config = LlamaConfig(head_dim=64, rope_parameters={"rope_theta": 5e5, **scaling})
+    scaled, _ = ROPE_INIT_FUNCTIONS["llama3"](hf_config, torch.device("cpu"))
     plain = 1 / 5e5 ** (torch.arange(0, 64, 2) / 64)
     divisors = plain / scaled
     hs = {"attention__key_length": 64, "rope__dimension_count": 64}
     ours = config(tmp_path, tensors={"rope_freqs.weight": divisors}, **hs)
     assert ours["rope_scaling"] == scaling
-    model = theirs("llama", head_dim=64, rope_parameters={"rope_theta": 5e5, **scaling})
+    model = reference_model("llama", head_dim=64, rope_parameters={"rope_theta": 5e5, **scaling})
     file = write_gguf(
         tmp_path / "x.gguf",
         "llama",
         LLAMA | {"attention.key_length": 64},
-        stored(model) | {"rope_freqs.weight": divisors},
+        stored_weights(model) | {"rope_freqs.weight": divisors},
         n_layers=2,
     )
     ids = [4, 3, 7, 4, 0] * 6
@@ -295,7 +295,7 @@ def test_llama_3_scales_positions_by_a_tensor(tmp_path: Path, factor: float) -> 
         config(tmp_path, tensors={"rope_freqs.weight": divisors**2}, **hs)
 
 
-def test_a_weight_that_is_no_number(tmp_path: Path) -> None:
+def test_nonfinite_weight_is_refused(tmp_path: Path) -> None:
     table = torch.ones(15, 16)
     table[3, 5] = torch.nan
     file = write_gguf(tmp_path / "x.gguf", "llama", LLAMA, {"model.embed_tokens.weight": table})
@@ -303,8 +303,8 @@ def test_a_weight_that_is_no_number(tmp_path: Path) -> None:
         weights.read(read_header(file).tensors)
 
 
-def test_a_link_in_the_hubs_cache_keeps_its_name(tmp_path: Path) -> None:
-    file, _ = written(tmp_path, "llama")
+def test_link_in_the_hubs_cache_keeps_its_name(tmp_path: Path) -> None:
+    file, _ = write_model(tmp_path, "llama")
     repository = tmp_path / "models--someone--tiny"
     for name in ("blobs", "snapshots/abc"):
         (repository / name).mkdir(parents=True)
@@ -320,12 +320,12 @@ def test_a_link_in_the_hubs_cache_keeps_its_name(tmp_path: Path) -> None:
         gpt2viz.load_model(tmp_path / "mine" / "x.gguf")
 
 
-def test_a_file_that_is_read_again_when_it_changes(tmp_path: Path) -> None:
+def test_changed_file_is_read_again(tmp_path: Path) -> None:
     assert config(tmp_path, block_count=2)["num_hidden_layers"] == 2
     assert config(tmp_path, block_count=11)["num_hidden_layers"] == 11
 
 
-def test_without_the_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_gguf_package_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = write_gguf(tmp_path / "x.gguf", "llama", LLAMA, {"model.norm.weight": torch.ones(16)})
     gguf_file._type.cache_clear()
     monkeypatch.setitem(sys.modules, "gguf", None)

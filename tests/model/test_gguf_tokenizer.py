@@ -1,4 +1,4 @@
-"""A GGUF file's tokenizer gives the ids of transformers, which reads such files too."""
+"""A GGUF file's tokenizer gives the same ids as transformers' reader of such files."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from gpt2viz.model.tokenizer import load_tokenizer
 from tests.gguf_files import BYTE_LEVEL, write_gguf
 
 TEXTS = ["ab", "abc ab", "a  b", "cab<|end|>ab", "", "  ab", "abab abc  ", "a\u0301é"]
-#: SentencePiece's, with merges by their scores and bytes for all other characters.
+#: A SentencePiece vocabulary: merges ordered by score, bytes for all other characters.
 PIECES = {"▁": -9.0, "a": -8.0, "b": -7.0, "c": -6.0, "ab": -1.0, "▁a": -3.0, "▁ab": -2.0}
 PIECES |= {"abc": -2.5, "bc": -0.5, "</": -3.5, "s>": -3.6, "▁▁": -4.0}
 PIECES |= dict.fromkeys("</s>", -9.0)
-SIGNS = {"<unk>": 2, "<s>": 3, "</s>": 3, "<both>": 4} | {f"<0x{n:02X}>": 6 for n in range(256)}
+SPECIAL = {"<unk>": 2, "<s>": 3, "</s>": 3, "<both>": 4} | {f"<0x{n:02X}>": 6 for n in range(256)}
 SENTENCEPIECE: dict[str, Any] = {
     "model": "llama",
-    "tokens": [*SIGNS, *PIECES],
-    "scores": [0.0] * len(SIGNS) + [*PIECES.values()],
-    "token_type": [*SIGNS.values()] + [1] * len(PIECES),
+    "tokens": [*SPECIAL, *PIECES],
+    "scores": [0.0] * len(SPECIAL) + [*PIECES.values()],
+    "token_type": [*SPECIAL.values()] + [1] * len(PIECES),
     "bos_token_id": 1,
     "eos_token_id": 2,
     "unknown_token_id": 0,
@@ -33,17 +33,17 @@ SENTENCEPIECE: dict[str, Any] = {
 }
 
 
-def written(tmp_path: Path, family: str = "llama", **values: Any) -> Path:
+def write_file(tmp_path: Path, family: str = "llama", **values: Any) -> Path:
     values = {key: value for key, value in values.items() if value is not None}
     return write_gguf(tmp_path / "x.gguf", family, {}, {}, vocabulary=values)
 
 
 def engine(*of: Any, **values: Any) -> tuple[tokenizers.Tokenizer, str]:
-    read, end = read_tokenizer(written(*of, **values))
+    read, end = read_tokenizer(write_file(*of, **values))
     return tokenizers.Tokenizer.from_str(json.dumps(read)), end
 
 
-def theirs(tmp_path: Path) -> Any:
+def reference(tmp_path: Path) -> Any:
     from transformers.integrations.gguf import convert_gguf_tokenizer, get_gguf_tokenizer
 
     architecture, described, _ = get_gguf_tokenizer(str(tmp_path / "x.gguf"))
@@ -54,17 +54,17 @@ def ids(tokenizer: tokenizers.Tokenizer, text: str) -> list[int]:
     return tokenizer.encode(text, add_special_tokens=False).ids
 
 
-@pytest.mark.parametrize("cut", ["gpt-2", "llama-bpe", "qwen2", "smollm"])
-def test_bytes(tmp_path: Path, cut: str) -> None:
-    tokenizer, end = engine(tmp_path, **BYTE_LEVEL | {"pre": cut, "add_bos_token": False})
-    expected = theirs(tmp_path)
-    for text in TEXTS[:-1] if cut == "qwen2" else TEXTS:
+@pytest.mark.parametrize("pre", ["gpt-2", "llama-bpe", "qwen2", "smollm"])
+def test_byte_level_ids_equal_transformers(tmp_path: Path, pre: str) -> None:
+    tokenizer, end = engine(tmp_path, **BYTE_LEVEL | {"pre": pre, "add_bos_token": False})
+    expected = reference(tmp_path)
+    for text in TEXTS[:-1] if pre == "qwen2" else TEXTS:
         assert ids(tokenizer, text) == ids(expected, text), text
         assert tokenizer.decode(ids(tokenizer, text), skip_special_tokens=False) == text
     assert end == "<|end|>"
 
 
-def test_what_transformers_reads_otherwise(tmp_path: Path) -> None:
+def test_ids_follow_tokenizer_json_where_transformers_differs(tmp_path: Path) -> None:
     # As in the tokenizer.json of SmolLM2, Qwen2 and Llama 3, which a GGUF file was made from.
     smollm, _ = engine(tmp_path, **BYTE_LEVEL | {"pre": "smollm"})
     assert smollm.encode("a  12").tokens == ["a", "ĠĠ", "1", "2"]
@@ -79,44 +79,44 @@ def test_what_transformers_reads_otherwise(tmp_path: Path) -> None:
     assert llama.encode("cab").tokens == ["cab"]
 
 
-@pytest.mark.parametrize(("cut", "digits"), [("llama-bpe", r"\p{N}{1,3}"), ("qwen2", r"\p{N}")])
-def test_words_are_cut_as_the_makers_do(cut: str, digits: str) -> None:
+@pytest.mark.parametrize(("pre", "digits"), [("llama-bpe", r"\p{N}{1,3}"), ("qwen2", r"\p{N}")])
+def test_words_are_split_as_by_the_original_regex(pre: str, digits: str) -> None:
     from gpt2viz.model.gguf_tokenizer import _CUTS
 
     text = "Don't stop: it'S 12345 km\r\n\n  (or ½…)  naïve 東京\t!?\n"
     cases = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+"
     rest = r" ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
     split = pre_tokenizers.Split(Regex(f"{cases}|{digits}|{rest}"), "isolated")
-    spans = [span for _, span in _CUTS[cut].pre_tokenize_str(text)]
+    spans = [span for _, span in _CUTS[pre].pre_tokenize_str(text)]
     assert spans == [span for _, span in split.pre_tokenize_str(text)]
-    assert ("123" if cut == "llama-bpe" else "1") in [text[a:b] for a, b in spans]
+    assert ("123" if pre == "llama-bpe" else "1") in [text[a:b] for a, b in spans]
 
 
 @pytest.mark.parametrize("spaced", [True, None])
-def test_pieces_by_their_scores(tmp_path: Path, spaced: bool | None) -> None:
+def test_sentencepiece_ids_equal_transformers(tmp_path: Path, spaced: bool | None) -> None:
     tokenizer, end = engine(tmp_path, **SENTENCEPIECE, add_space_prefix=spaced)
-    expected = theirs(tmp_path)
+    expected = reference(tmp_path)
     for text in [*TEXTS, "aé🦩", "<both>ab", "a <s>b", "ba\tc"]:
         assert ids(tokenizer, text) == ids(expected, text), text
-        if not text.startswith(" "):  # which is also what the first word gets
+        if not text.startswith(" "):  # the first word gets a space too
             assert tokenizer.decode(ids(tokenizer, text), skip_special_tokens=False) == text
     assert tokenizer.encode("ab").ids == [1, *ids(tokenizer, "ab")]
     assert end == "</s>"
 
 
-def test_no_space_before_a_text(tmp_path: Path) -> None:
+def test_space_prefix_can_be_off(tmp_path: Path) -> None:
     tokenizer, _ = engine(tmp_path, **SENTENCEPIECE, add_space_prefix=False)
     assert tokenizer.encode("ab ab", add_special_tokens=False).tokens == ["ab", "▁ab"]
     assert tokenizer.decode(ids(tokenizer, " ab")) == " ab"
 
 
-def test_no_text_is_merged_into_a_sign(tmp_path: Path) -> None:
+def test_text_is_never_merged_into_a_special_token(tmp_path: Path) -> None:
     tokenizer, _ = engine(tmp_path, **SENTENCEPIECE)
     tokenizer.encode_special_tokens = True
     assert tokenizer.encode("a</s>", add_special_tokens=False).tokens == ["▁a", "</", "s>"]
 
 
-def test_what_is_put_around_a_text(tmp_path: Path) -> None:
+def test_bos_and_eos_are_added(tmp_path: Path) -> None:
     both = {"add_bos_token": True, "bos_token_id": 4, "add_eos_token": True}
     tokenizer, _ = engine(tmp_path, **BYTE_LEVEL | both)
     assert tokenizer.encode("ab").ids == [4, 4, 15]
@@ -126,12 +126,12 @@ def test_what_is_put_around_a_text(tmp_path: Path) -> None:
     assert tokenizer.encode("ab").ids == [15, 4]
 
 
-def test_gpt2_needs_no_name_of_its_way(tmp_path: Path) -> None:
+def test_gpt2_needs_no_pre_tokenizer_name(tmp_path: Path) -> None:
     unnamed = {key: value for key, value in BYTE_LEVEL.items() if key != "pre"}
     tokenizer, _ = engine(tmp_path, "gpt2", **unnamed)
     assert tokenizer.encode("abc ab").tokens == ["abc", "Ġ", "ab"]
     with pytest.raises(gpt2viz.CheckpointError, match="cut by None; known are gpt-2, smollm"):
-        load_tokenizer(written(tmp_path, "llama", **unnamed))
+        load_tokenizer(write_file(tmp_path, "llama", **unnamed))
 
 
 @pytest.mark.parametrize(
@@ -150,7 +150,7 @@ def test_gpt2_needs_no_name_of_its_way(tmp_path: Path) -> None:
         ({"model": "llama", "scores": [0.5]}, "zip"),
     ],
 )
-def test_a_tokenizer_that_is_refused(tmp_path: Path, change: dict[str, Any], why: str) -> None:
-    file = written(tmp_path, **BYTE_LEVEL | change)
+def test_bad_tokenizer_is_refused(tmp_path: Path, change: dict[str, Any], why: str) -> None:
+    file = write_file(tmp_path, **BYTE_LEVEL | change)
     with pytest.raises(gpt2viz.CheckpointError, match=rf"^x\.gguf: .*{why}"):
         load_tokenizer(file)

@@ -1,4 +1,4 @@
-"""Models by name, through the unmodified client, from a hub of the test's own."""
+"""Models fetched by name, with the real client, from a hub that the test runs."""
 
 from __future__ import annotations
 
@@ -46,21 +46,21 @@ def get(name: str = "someone/tiny") -> Path:
     return hub.fetch(hub.look_up(name))
 
 
-def refused(message: str, name: str = "someone/tiny") -> None:
+def assert_refused(message: str, name: str = "someone/tiny") -> None:
     with pytest.raises(HubError, match=message) as refusal:
         get(name)
     assert "\n" not in str(refusal.value)
 
 
-def test_only_what_is_needed_is_fetched_and_runs(server: Hub, tmp_path: Path) -> None:
+def test_only_needed_files_are_fetched(server: Hub, tmp_path: Path) -> None:
     offer = hub.look_up("someone/tiny")
     assert [file.name for file in offer.files] == NEEDED
     assert offer.nbytes == sum((tmp_path / "tiny" / name).stat().st_size for name in NEEDED)
     assert not server.headers_of("/cdn/")
-    messages: list[int] = []
-    folder = hub.fetch(offer, messages.append)
-    assert messages == sorted(messages)
-    assert messages[-1] == offer.nbytes == offer.here
+    progress: list[int] = []
+    folder = hub.fetch(offer, progress.append)
+    assert progress == sorted(progress)
+    assert progress[-1] == offer.nbytes == offer.here
     assert not server.headers_of("pytorch_model")
     assert not server.headers_of("flax")
     ours = gpt2viz.load_model(folder, "someone/tiny")
@@ -70,7 +70,7 @@ def test_only_what_is_needed_is_fetched_and_runs(server: Hub, tmp_path: Path) ->
     assert hub.cached_models() == {"someone/tiny": folder}
 
 
-def test_a_model_of_llamas_family_is_fetched_and_runs(server: Hub, tmp_path: Path) -> None:
+def test_llama_model_is_fetched_and_runs(server: Hub, tmp_path: Path) -> None:
     server.folders["someone/llama"] = write_llama(tmp_path / "llama")
     folder = get("someone/llama")
     assert hub.cached_models() == {"someone/llama": folder}
@@ -79,13 +79,13 @@ def test_a_model_of_llamas_family_is_fetched_and_runs(server: Hub, tmp_path: Pat
     assert_array_equal(gpt2viz.trace(fetched, "A").logits, gpt2viz.trace(written, "A").logits)
 
 
-def test_the_card_comes_along(server: Hub, tmp_path: Path) -> None:
+def test_model_card_is_fetched(server: Hub, tmp_path: Path) -> None:
     (tmp_path / "tiny" / "README.md").write_text("# Tiny", encoding="utf-8")
     assert [file.name for file in hub.look_up("someone/tiny").files][:2] == [NEEDED[0], "README.md"]
     assert (get() / "README.md").read_text(encoding="utf-8") == "# Tiny"
 
 
-def test_a_second_time_fetches_nothing(server: Hub) -> None:
+def test_second_fetch_downloads_nothing(server: Hub) -> None:
     folder = get()
     server.requests.clear()
     assert get() == folder
@@ -93,8 +93,8 @@ def test_a_second_time_fetches_nothing(server: Hub) -> None:
     assert not server.headers_of("/resolve/")
 
 
-def test_the_token_goes_to_the_hub_and_to_nobody_else(server: Hub) -> None:
-    # A name of its own: a client of another test may still ask a server that had this port.
+def test_token_is_sent_to_the_hub_alone(server: Hub) -> None:
+    # A name of its own: another test's client may still send requests to this port.
     server.folders["someone/secret"] = server.folders["someone/tiny"]
     server.private["someone/secret"] = "Bearer hf_secret"
     get("someone/secret")
@@ -103,13 +103,13 @@ def test_the_token_goes_to_the_hub_and_to_nobody_else(server: Hub) -> None:
     assert [h.get("authorization") for h in server.headers_of("/cdn/")] == [None]
 
 
-def test_a_model_that_moved_is_found(server: Hub) -> None:
+def test_renamed_model_is_found(server: Hub) -> None:
     server.renamed["gpt2"] = "someone/tiny"
     assert gpt2viz.load_model(get("gpt2")).config.n_layer == 3
     assert list(hub.cached_models()) == ["gpt2"]
 
 
-def test_shards(server: Hub, tmp_path: Path) -> None:
+def test_sharded_weights_are_fetched(server: Hub, tmp_path: Path) -> None:
     theirs = transformers_model(tmp_path / "tiny")
     (tmp_path / "tiny" / "model.safetensors").unlink()
     theirs.save_pretrained(tmp_path / "tiny", max_shard_size="40KB")
@@ -118,7 +118,7 @@ def test_shards(server: Hub, tmp_path: Path) -> None:
     assert gpt2viz.load_model(folder).config.n_layer == 3
 
 
-def test_a_revision_is_a_checkpoint_of_the_model(server: Hub, tmp_path: Path, run: Run) -> None:
+def test_revision_is_a_checkpoint_of_the_model(server: Hub, tmp_path: Path, run: Run) -> None:
     newest = get()
     write_checkpoint(tmp_path / "step10", seed=1)
     server.folders["someone/tiny@step10"] = tmp_path / "step10"
@@ -142,13 +142,13 @@ def test_a_revision_is_a_checkpoint_of_the_model(server: Hub, tmp_path: Path, ru
     Version(version("huggingface_hub")) < Version("1.24"),
     reason="the hub's client goes on by itself from 1.24 on; before, the command is repeated",
 )
-def test_a_cut_connection_goes_on_where_it_was_cut(server: Hub) -> None:
+def test_interrupted_download_resumes(server: Hub) -> None:
     server.cut_after, server.cuts = 30_000, 1
     gpt2viz.load_model(get())
     assert [h.get("range") for h in server.headers_of("/cdn/")] == [None, "bytes=30000-"]
 
 
-def test_a_stopped_download_keeps_what_came_and_goes_on(server: Hub) -> None:
+def test_stopped_download_keeps_its_bytes_and_resumes(server: Hub) -> None:
     offer = hub.look_up("someone/tiny")
     small = sum(file.nbytes for file in offer.files[:-1])
     here = [0]
@@ -163,63 +163,65 @@ def test_a_stopped_download_keeps_what_came_and_goes_on(server: Hub) -> None:
 
 def test_a_damaged_file_is_not_kept(server: Hub) -> None:
     server.damaged = True
-    refused(r"model\.safetensors of someone/tiny arrived damaged and was not kept\. Try again\.")
+    assert_refused(
+        r"model\.safetensors of someone/tiny arrived damaged and was not kept\. Try again\."
+    )
     assert not hub.cached_models()
     server.damaged = False
     gpt2viz.load_model(get())
 
 
-def test_names_that_are_not_there_or_not_allowed(server: Hub) -> None:
-    refused(r"has no someone/else that you may read\. Check the name", "someone/else")
+def test_missing_private_and_gated_models_are_refused(server: Hub) -> None:
+    assert_refused(r"has no someone/else that you may read\. Check the name", "someone/else")
     server.private["someone/tiny"] = "Bearer another"
-    refused(r"has no someone/tiny that you may read\. .* `hf auth login`, or HF_TOKEN")
+    assert_refused(r"has no someone/tiny that you may read\. .* `hf auth login`, or HF_TOKEN")
     server.private.clear()
     server.gated.add("someone/tiny")
-    refused(r"someone/tiny is gated: ask for access on http://127\.0\.0\.1")
+    assert_refused(r"someone/tiny is gated: ask for access on http://127\.0\.0\.1")
     server.gated.clear()
     server.failing = 418
-    refused(r"answers 418 for someone/tiny\. Try again later\.")
+    assert_refused(r"answers 418 for someone/tiny\. Try again later\.")
 
 
 @pytest.mark.parametrize("name", ["../../etc/passwd", "/etc", "a/b/c", "a..b/c", "", "x" * 200])
-def test_a_text_that_is_no_name_reaches_neither_disk_nor_network(server: Hub, name: str) -> None:
-    refused("isn't a model's name; write owner/name", name)
+def test_invalid_name_reaches_neither_disk_nor_network(server: Hub, name: str) -> None:
+    assert_refused("isn't a model's name; write owner/name", name)
     assert not server.requests
     assert not Path(constants.HF_HUB_CACHE).exists()
 
 
-def test_what_cannot_be_read_is_refused_before_its_weights_are_fetched(
-    server: Hub, tmp_path: Path
-) -> None:
+def test_unsupported_model_is_refused_before_its_download(server: Hub, tmp_path: Path) -> None:
     edit_json(tmp_path / "tiny" / "config.json", model_type="bert")
     with pytest.raises(gpt2viz.CheckpointError, match="model_type is 'bert'"):
         get()
     (tmp_path / "tiny" / "model.safetensors").unlink()
-    refused(r"has no model\.safetensors; only models in Hugging Face's layout")
+    assert_refused(r"has no model\.safetensors; only models in Hugging Face's layout")
     assert not server.headers_of("/cdn/")
     assert not server.headers_of("pytorch_model")
 
 
 def forget_sessions() -> None:
-    """Before 1.0 a session of the client's is offline from its start or never."""
+    """Reset the client's sessions, which before 1.0 never go offline or online later."""
     getattr(utils, "reset_sessions", lambda: None)()
 
 
-def test_without_network_one_line_names_what_is_in_the_cache(
+def test_without_network_the_error_lists_cached_models(
     server: Hub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     get()
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
     forget_sessions()
-    refused(r"^No connection to http://127\S+\. In the cache: someone/tiny\.$", "someone/else")
+    assert_refused(
+        r"^No connection to http://127\S+\. In the cache: someone/tiny\.$", "someone/else"
+    )
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
     forget_sessions()
     monkeypatch.setattr(constants, "ENDPOINT", "http://127.0.0.1:9")
-    refused(r"^No connection to http://127\.0\.0\.1:9\. In the cache: someone/tiny\.$")
+    assert_refused(r"^No connection to http://127\.0\.0\.1:9\. In the cache: someone/tiny\.$")
 
 
 @pytest.mark.slow
-def test_the_clients_own_variables_hold(server: Hub, tmp_path: Path) -> None:
+def test_client_environment_variables_are_respected(server: Hub, tmp_path: Path) -> None:
     code = (
         "from gpt2viz.model import hub; print(hub.fetch(hub.look_up('someone/tiny')));"
         "print(*hub.cached_models())"
@@ -233,7 +235,7 @@ def test_the_clients_own_variables_hold(server: Hub, tmp_path: Path) -> None:
     assert names == "someone/tiny"
 
 
-def test_the_command_says_the_size_first_and_goes_on_where_it_was(server: Hub, run: Run) -> None:
+def test_fetch_command_prints_the_size_and_resumes(server: Hub, run: Run) -> None:
     nbytes = hub.look_up("someone/tiny").nbytes
     config = hub.look_up("someone/tiny").here
     size = f"someone/tiny is {spell(nbytes)}, {spell(config)} of it here already\n"
@@ -263,7 +265,7 @@ def test_the_command_says_the_size_first_and_goes_on_where_it_was(server: Hub, r
     assert gpt2viz.load_model("someone/tiny").config.n_layer == 3
 
 
-def test_the_command_fetches_what_the_owner_lists_and_nothing_else(
+def test_fetch_command_obeys_the_allow_list(
     server: Hub, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(settings.ALLOW_VARIABLE, "gpt2, a/b")

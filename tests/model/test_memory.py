@@ -1,4 +1,4 @@
-"""Refusals of what doesn't fit, with the numbers; and no file of weights is ever mapped."""
+"""Models too large for memory are refused with numbers, and weights are never memory-mapped."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.processes import run_fork
 XL = gpt2viz.GPT2Config(n_layer=48, n_head=25, n_embd=1600)
 
 
-def test_the_header_tells_what_the_weights_will_take(folder: Path, tmp_path: Path) -> None:
+def test_header_gives_the_memory_of_the_weights(folder: Path, tmp_path: Path) -> None:
     assert weight_bytes(folder) == gpt2viz.load_model(folder).nbytes
     write_checkpoint(tmp_path / "other", dtype=torch.float16, tie_word_embeddings=False)
     untied = gpt2viz.load_model(tmp_path / "other")
@@ -40,7 +40,7 @@ def test_a_model_that_does_not_fit_is_refused_before_it_is_read(
         gpt2viz.load_model(folder)
 
 
-def test_the_refusal_says_all_three_numbers() -> None:
+def test_refusal_states_needed_and_free_memory() -> None:
     needed = 4 * 1_557_611_200
     memory.check("gpt2-xl", needed, XL, needed + memory.run_bytes(XL))
     with pytest.raises(gpt2viz.TooLargeError) as refusal:
@@ -51,13 +51,13 @@ def test_the_refusal_says_all_three_numbers() -> None:
     )
 
 
-def test_a_run_takes_what_was_said(tiny: gpt2viz.Model) -> None:
+def test_run_stays_within_the_estimate(tiny: gpt2viz.Model) -> None:
     trace = gpt2viz.trace(tiny, list(range(24)), explicit=False)
     size = trace.nbytes
     assert memory.run_bytes(tiny.config) / 3 < size <= memory.run_bytes(tiny.config)
 
 
-def test_the_docs_say_what_is_said_before_loading() -> None:
+def test_docs_give_the_estimated_sizes() -> None:
     text = (Path(__file__).parents[2] / "docs" / "models.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| `(.*?gpt2.*?)` \| (\d.*) \|$", text, re.M)
     assert [name for name, _ in rows] == ["distilgpt2", *hub.RELEASED[:4]]
@@ -70,7 +70,7 @@ def test_the_docs_say_what_is_said_before_loading() -> None:
         assert (count, needed, run) == expected
 
 
-def test_sizes_in_words() -> None:
+def test_sizes_are_written_with_units() -> None:
     for n_bytes, written in {
         0: "0 bytes",
         999: "999 bytes",
@@ -83,7 +83,7 @@ def test_sizes_in_words() -> None:
         assert memory.spell(n_bytes) == written
 
 
-def test_free_memory_is_what_the_kernel_and_the_container_leave(
+def test_free_memory_respects_the_containers_limit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(psutil, "virtual_memory", lambda: SimpleNamespace(available=8_192_000))
@@ -99,7 +99,7 @@ def test_free_memory_is_what_the_kernel_and_the_container_leave(
     assert memory.free_memory(tmp_path) == 8_192_000
 
 
-def test_the_machines_memory_is_what_the_kernel_says(tmp_path: Path) -> None:
+def test_total_memory_respects_the_containers_limit(tmp_path: Path) -> None:
     lines = Path("/proc/meminfo").read_text().splitlines()
     (total,) = (int(line.split()[1]) * 1024 for line in lines if line.startswith("MemTotal:"))
     assert memory.total_memory(tmp_path) == total
@@ -118,36 +118,36 @@ def test_a_file_larger_than_the_memory_is_refused_with_the_numbers(folder: Path)
     assert weight_bytes(folder) > 2 * memory.total_memory() * 0.99
 
 
-def test_a_file_that_is_copied_over_leaves_the_loaded_model_alone(folder: Path) -> None:
-    """In a process of its own: where the file is mapped, the first look at a weight ends it."""
+def test_overwritten_file_leaves_the_loaded_model_intact(folder: Path) -> None:
+    """In its own process, which would crash at the first weight if the file were mapped."""
     expected = gpt2viz.trace(gpt2viz.load_model(folder), [5, 6, 7]).logits
 
-    def look() -> None:
+    def run_model() -> None:
         model = gpt2viz.load_model(folder)
         (folder / "model.safetensors").open("wb").close()  # as cp begins
         assert_allclose(gpt2viz.trace(model, [5, 6, 7]).logits, expected, atol=1e-6)
 
-    assert run_fork(look) == 0
+    assert run_fork(run_model) == 0
 
 
 def test_a_file_that_changes_while_it_is_read_is_refused(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole = weights.read
+    original = weights.read
 
-    def meanwhile(stored: Mapping[str, weights.Stored]) -> dict[str, torch.Tensor]:
-        result = whole(stored)
+    def read_and_touch(stored: Mapping[str, weights.Stored]) -> dict[str, torch.Tensor]:
+        result = original(stored)
         os.utime(folder / "model.safetensors", ns=(1, 1))
         return result
 
-    monkeypatch.setattr("gpt2viz.model.checkpoint.read", meanwhile)
+    monkeypatch.setattr("gpt2viz.model.checkpoint.read", read_and_touch)
     with pytest.raises(gpt2viz.CheckpointError, match="were changed while they were read"):
         gpt2viz.load_model(folder)
 
 
 @pytest.mark.slow
-def test_many_layers_load_in_proportion(tmp_path: Path) -> None:
-    """In calls, not seconds: four times the layers, and not sixteen times the work."""
+def test_loading_is_linear_in_the_layers(tmp_path: Path) -> None:
+    """Counted in calls: four times the layers take about four times the work."""
 
     def calls(n_layer: int) -> int:
         folder = write_checkpoint(tmp_path / str(n_layer), n_layer=n_layer, n_embd=4, n_head=1)
@@ -155,7 +155,7 @@ def test_many_layers_load_in_proportion(tmp_path: Path) -> None:
         profile.runcall(gpt2viz.load_model, folder)
         return sum(entry.callcount for entry in profile.getstats())
 
-    calls(1)  # what is imported and kept the first time
+    calls(1)  # fills caches and imports modules
     assert calls(80) < 5 * calls(20)
 
 

@@ -25,7 +25,7 @@ __all__ = ["run"]
 
 @pytest.fixture
 def fetched(run: Run, tmp_path: Path) -> Path:
-    """The folder of someone/tiny in the hub's cache, and one of gpt2; nobody owns a folder."""
+    """The folder of someone/tiny in the hub's cache, which has gpt2 too; no folder is listed."""
     for name in ("someone--tiny", "gpt2"):
         repository = tmp_path / "cache" / f"models--{name}"
         write_checkpoint(repository / "snapshots" / "abc")
@@ -34,7 +34,7 @@ def fetched(run: Run, tmp_path: Path) -> Path:
     return tmp_path / "cache" / "models--someone--tiny" / "snapshots" / "abc"
 
 
-def test_python_finds_what_the_commands_find(fetched: Path, run: Run) -> None:
+def test_python_and_commands_find_the_same_models(fetched: Path, run: Run) -> None:
     write_checkpoint(Path("gpt2"))
     for given, name, folder in (
         ("someone/tiny", "someone/tiny", fetched),
@@ -54,7 +54,7 @@ def test_python_finds_what_the_commands_find(fetched: Path, run: Run) -> None:
     assert gpt2viz.load_model("gpt2", "other").name == "other"
 
 
-def test_a_name_goes_before_a_folder_and_a_path_after_nothing(
+def test_names_take_precedence_over_folders(
     fetched: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_checkpoint(Path("stories"))
@@ -67,7 +67,7 @@ def test_a_name_goes_before_a_folder_and_a_path_after_nothing(
     assert list(model_registry.models()) == ["gpt2", "stories", "hub:gpt2", "someone/tiny"]
 
 
-def test_a_folder_of_the_cache_that_the_owner_lists_is_there_once(
+def test_listed_folder_of_the_cache_appears_once(
     fetched: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "argv", ["app.py", "--model", str(fetched), "--allow-model", "gpt2"])
@@ -87,7 +87,7 @@ def test_a_folder_of_the_cache_that_the_owner_lists_is_there_once(
         ("~no-such-person", "there is no such home folder"),
     ],
 )
-def test_what_is_nowhere_names_the_command_that_fetches(
+def test_unknown_model_is_refused_with_the_fetch_command(
     fetched: Path, run: Run, given: str, message: str
 ) -> None:
     Path("weights.safetensors").touch()
@@ -98,7 +98,7 @@ def test_what_is_nowhere_names_the_command_that_fetches(
         assert (result.exit_code, str(refusal.value) in result.stderr) == (1, True)
 
 
-def test_links_that_go_round_in_a_circle_are_listed_and_refused(
+def test_circular_links_are_listed_and_refused(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     loop = tmp_path / "loop"
@@ -123,10 +123,10 @@ def test_links_that_go_round_in_a_circle_are_listed_and_refused(
     run_cache.hub_cache.clear()
 
 
-def test_the_app_looks_at_its_folders_again_each_second(
+def test_app_rereads_its_folders_each_second(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A training writes its next checkpoint: a page that opens later shows that one."""
+    """A page that opens after a training wrote its next checkpoint shows that one."""
     write_checkpoint(tmp_path / "mine" / "step-1")
     monkeypatch.setenv(settings.MODELS_VARIABLE, str(tmp_path / "mine"))
     monkeypatch.setattr(sys, "argv", ["app.py"])
@@ -138,15 +138,15 @@ def test_the_app_looks_at_its_folders_again_each_second(
     assert run_cache.model_folders()["mine"] == tmp_path / "mine" / "step-2"
 
 
-def test_a_user_whom_the_machine_does_not_know_has_no_file(
+def test_user_without_a_home_has_no_settings_file(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def nobody(uid: int) -> None:
+    def unknown_user(uid: int) -> None:
         raise KeyError(uid)
 
     monkeypatch.delenv("HOME", raising=False)
     monkeypatch.delenv("XDG_CONFIG_HOME")
-    monkeypatch.setattr(pwd, "getpwuid", nobody)
+    monkeypatch.setattr(pwd, "getpwuid", unknown_user)
     assert [settings.folders(), settings.setting("allow"), server_config.folders()] == [[], [], []]
     assert run("trace", "A crane", "--json").exit_code == 0
     homes: list[Path] = []
@@ -156,4 +156,4 @@ def test_a_user_whom_the_machine_does_not_know_has_no_file(
     result = run("app", "--port", "8677", "--no-browser")
     assert result.exit_code == 0, result.stderr
     assert homes == [settings.APP]
-    os.environ.pop("HOME")  # which the command set; pytest puts back what was there before
+    os.environ.pop("HOME")  # set by the command; pytest restores the original

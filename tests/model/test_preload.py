@@ -15,8 +15,8 @@ STEPS = (1, 20)
 
 
 @pytest.fixture(autouse=True)
-def nothing_yet(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As at a server's start."""
+def nothing_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is loaded, as at a server's start."""
     monkeypatch.setattr(preload, "_loaded", {})
 
 
@@ -33,14 +33,12 @@ def folders(tmp_path: Path) -> dict[str, Path]:
 
 
 def preloaded(folders: dict[str, Path]) -> list[tuple[str, int | None]]:
-    """The models and steps of these that are loaded."""
+    """The loaded models and steps of these folders."""
     requests = [(name, step) for name in folders for step in (None, *STEPS)]
     return [(name, step) for name, step in requests if preload.find(name, folders[name], step)]
 
 
-def test_every_model_is_loaded_with_the_checkpoints_of_its_training(
-    folders: dict[str, Path],
-) -> None:
+def test_models_are_loaded_with_their_checkpoints(folders: dict[str, Path]) -> None:
     preload.load(folders, 10**9)
     assert preloaded(folders) == [("grown", None), ("grown", 1), ("grown", 20), ("plain", None)]
     for step in STEPS:
@@ -59,11 +57,11 @@ def test_every_model_is_loaded_with_the_checkpoints_of_its_training(
     [
         (0.5, []),
         (1.5, [("grown", None)]),
-        (3.5, [("grown", None), ("plain", None)]),  # no part of the checkpoints
+        (3.5, [("grown", None), ("plain", None)]),  # not a part of the checkpoints
         (4, [("grown", None), ("grown", 1), ("grown", 20), ("plain", None)]),
     ],
 )
-def test_the_models_come_first_and_checkpoints_all_or_none(
+def test_models_load_first_and_checkpoints_all_or_none(
     folders: dict[str, Path], rooms: float, loaded: list[tuple[str, int | None]]
 ) -> None:
     nbytes = gpt2viz.load_model(folders["plain"]).nbytes
@@ -71,7 +69,7 @@ def test_the_models_come_first_and_checkpoints_all_or_none(
     assert preloaded(folders) == loaded
 
 
-def test_large_checkpoints_are_left_to_who_asks_for_them(
+def test_large_checkpoints_are_not_preloaded(
     folders: dict[str, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(preload, "STEPS", 2 * gpt2viz.load_model(folders["grown"]).nbytes - 1)

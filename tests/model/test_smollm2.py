@@ -1,4 +1,4 @@
-"""SmolLM2-135M as PyPI's package has it: found by itself, and read as transformers does."""
+"""SmolLM2-135M from its package on PyPI: found without a setting, read as by transformers."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ TEXTS = [
     "   leading, and trailing   ",
     "",
 ]
-#: What transformers 5.24 says comes next, in float32 on a processor.
+#: Next-token probabilities by transformers 5.24, in float32 on a CPU.
 NEXT = {
     TEXTS[0]: {" Mary": 0.923, " the": 0.022, " his": 0.006},
     TEXTS[1]: {" Paris": 0.656, " Rome": 0.038, " Barcelona": 0.032},
@@ -51,7 +51,7 @@ def model() -> gpt2viz.Model:
     return gpt2viz.load_model(NAME)
 
 
-def test_it_is_listed_beside_the_bundled_one(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_model_is_listed_after_the_bundled_one(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert list(settings.name_paths([file]))[-2:] == ["stories", NAME]
     assert model_registry.find(NAME) == (NAME, file)
     assert model_registry.find(str(file)) == (file.stem, file)
@@ -60,13 +60,13 @@ def test_it_is_listed_beside_the_bundled_one(file: Path, monkeypatch: pytest.Mon
     assert list(settings.name_paths([file])) == [file.stem, "stories"]
 
 
-def test_its_sizes_by_the_header(file: Path) -> None:
+def test_sizes_are_read_from_the_header(file: Path) -> None:
     assert weight_bytes(file) == 4 * 134_515_008
     assert stored_numbers(file) == {"Q8_0": 28_311_552, "F32": 35_136, "Q4_1": 106_168_320}
     assert task_heads(file) == ()
 
 
-def test_its_ids_are_those_of_transformers(file: Path) -> None:
+def test_ids_equal_transformers(file: Path) -> None:
     from transformers import AutoTokenizer
 
     theirs: Any = AutoTokenizer.from_pretrained(file.parent, gguf_file=file.name)
@@ -74,17 +74,17 @@ def test_its_ids_are_those_of_transformers(file: Path) -> None:
     for text in TEXTS:
         assert ours.encode(text, special=True) == theirs(text).input_ids, text
         assert ours.decode(ours.encode(text)) == text
-    # Digits stand alone in the tokenizer.json of the model, which transformers forgets here.
+    # The model's tokenizer.json splits digits apart, which transformers omits here.
     assert ours.encode("a  12") == [81, 256, 33, 34]
     assert ours.end_of_text == 0
 
 
-def test_what_comes_next(model: gpt2viz.Model) -> None:
+def test_next_token_probabilities_equal_transformers(model: gpt2viz.Model) -> None:
     assert (model.config.n_layer, model.config.n_head, model.config.n_kv_head) == (30, 9, 3)
     assert (model.config.n_embd, model.config.head_dim, model.config.mlp_dim) == (576, 64, 1536)
     for text, expected in NEXT.items():
         trace = gpt2viz.trace(model, text)
-        chances = trace.next_token_probabilities[-1]
-        for token, chance in expected.items():
+        probabilities = trace.next_token_probabilities[-1]
+        for token, probability in expected.items():
             (i,) = model.tokenizer.encode(token)
-            assert chances[i] == pytest.approx(chance, abs=0.0006), (text, token)
+            assert probabilities[i] == pytest.approx(probability, abs=0.0006), (text, token)

@@ -36,12 +36,12 @@ from tests.checkpoints import transformers_model, write_checkpoint
 from tests.gguf_files import TINY, write_gguf
 from tests.processes import run_fork
 
-#: Bytes by the names of the files in a folder, and what reads that.
+#: Bytes by file name, and with the function that reads a folder of them.
 Files = dict[str, bytes]
 Case = tuple[Files, Callable[[Path], Any]]
 
 SECONDS, MEGABYTES, LONGEST = 30, 500, 900
-ODD: list[Any] = [
+BAD_VALUES: list[Any] = [
     *(None, True, 0, -1, 1, 2, 5, 2**31, 2**53, 2**64, 10**7, 10**400, 0.5, 1e308, -1e-320),
     *(float("nan"), float("inf"), "", "24", "x" * 100_000, "\ud800", "\x00", "\x1b[2J", "a b c"),
     *("../../etc/passwd", "/dev/zero", "(" * 90, [], {}, [24], {"a": 1}, [[]], ["", "a"], [2**62]),
@@ -72,7 +72,7 @@ def run(folder: Path) -> None:
 
 
 def cases(folder: Path) -> list[Case]:
-    """Whole files of every kind."""
+    """Intact files of every kind."""
     from transformers import GPT2Tokenizer
 
     tiny = write_checkpoint(folder / "tiny")
@@ -125,40 +125,40 @@ def cut(content: bytes, random: Random) -> bytes:
 
 
 def flip(content: bytes, random: Random) -> bytes:
-    """A few bits, where a header would be or anywhere."""
+    """Flip a few bits, in the header or anywhere."""
     changed, end = bytearray(content), random.choice([2000, len(content)])
     for _ in range(random.choice([1, 1, 2, 8])):
         changed[random.randrange(min(end, len(content)))] ^= 1 << random.randrange(8)
     return bytes(changed)
 
 
-def odd_number(content: bytes, random: Random) -> bytes:
-    """NaN, or a number near an end of float32, where float32 stands."""
+def put_number(content: bytes, random: Random) -> bytes:
+    """Replace a float32 by NaN, infinity, or a very large or small number."""
     at = len(content) - 4 * random.randrange(1, len(content) // 4)
     return content[:at] + random.choice(NUMBERS).tobytes() + content[at + 4 :]
 
 
-def another(_content: bytes, random: Random) -> bytes:
+def replace(_content: bytes, random: Random) -> bytes:
     return random.choice(CONTENTS)
 
 
-def odd_value(content: bytes, random: Random) -> bytes:
-    """One value, wherever it is: of JSON, of a header of safetensors, or of a list of merges."""
+def put_value(content: bytes, random: Random) -> bytes:
+    """Replace one value of JSON, of a safetensors header, or of a list of merges."""
     if content.startswith(b"#version"):
         lines = content.split(b"\n")
-        odd = repr(random.choice(ODD)).encode() * random.choice([1, 1, 3])
+        odd = repr(random.choice(BAD_VALUES)).encode() * random.choice([1, 1, 3])
         return b"\n".join([*lines, *[odd] * random.choice([1, 300_000])])
     if content.startswith(b"{"):
-        return _with_odd_value(json.loads(content), random)
+        return _with_bad_value(json.loads(content), random)
     length = int.from_bytes(content[:8], "little")
     if content[8:9] != b"{":
         return flip(content, random)
-    header = _with_odd_value(json.loads(content[8 : 8 + length]), random)
+    header = _with_bad_value(json.loads(content[8 : 8 + length]), random)
     return len(header).to_bytes(8, "little") + header + content[8 + length :]
 
 
-def _with_odd_value(whole: Any, random: Random) -> bytes:
-    """JSON with a value replaced, left out, called something else, or there very often."""
+def _with_bad_value(whole: Any, random: Random) -> bytes:
+    """JSON with one value replaced, removed, renamed, or repeated many times."""
     holder: Any = whole
     while True:
         keys = list(holder) if isinstance(holder, dict) else range(len(holder))
@@ -176,22 +176,22 @@ def _with_odd_value(whole: Any, random: Random) -> bytes:
         case 3 if isinstance(holder, list):
             holder *= 10_000
         case _:
-            holder[key] = random.choice(ODD)
+            holder[key] = random.choice(BAD_VALUES)
     return json.dumps(whole).encode()
 
 
-#: In a file's place, by a function that makes it there.
+#: Functions that put something else in a file's place.
 UNUSUAL: list[Callable[[Path], Any]] = [
     *(os.mkfifo, Path.mkdir, lambda path: path.symlink_to(path)),
     *(lambda path, to=to: path.symlink_to(to) for to in ("/dev/zero", "gone", "/etc/passwd", "..")),
     lambda path: (path.touch(), os.truncate(path, 10**12)),
     lambda _path: None,
 ]
-WAYS = (cut, flip, flip, odd_number, another, odd_value, odd_value, odd_value)
+WAYS = (cut, flip, flip, put_number, replace, put_value, put_value, put_value)
 
 
 def spoil(files: Files, folder: Path, random: Random) -> str:
-    """Write the files into a new folder, of which one is spoiled, or two; what was done."""
+    """Write the files into a new folder, one or two of them spoiled; the description of this."""
     shutil.rmtree(folder, ignore_errors=True)
     done, contents = [], dict(files)
     for name in random.sample(sorted(files), min(len(files), random.choice([1, 1, 1, 2]))):
@@ -210,8 +210,8 @@ def spoil(files: Files, folder: Path, random: Random) -> str:
 
 
 def fault_of(folder: Path, files: Files, read: Callable[[Path], Any]) -> str | None:
-    """The fault in how a folder was met: "" for none, None where it was read."""
-    faulthandler.dump_traceback_later(SECONDS, exit=True)  # what waits for a pipe, in C too
+    """The fault in the refusal of a folder: "" for none, None if it was read."""
+    faulthandler.dump_traceback_later(SECONDS, exit=True)  # ends a wait for a pipe, in C too
     try:
         read(folder)
     except gpt2viz.GPT2VizError as error:
@@ -230,7 +230,7 @@ def fault_of(folder: Path, files: Files, read: Callable[[Path], Any]) -> str | N
 
 
 def main(count: int) -> None:
-    """Spoil so many, and print the faults and how many were refused; one that hangs ends all."""
+    """Print the faults of ``count`` spoiled cases and the number refused; a hang ends the run."""
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as made:
         whole, refused = cases(Path(made)), 0
@@ -250,8 +250,8 @@ def main(count: int) -> None:
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="only Linux tells the memory")
 @pytest.mark.slow
-def test_what_is_spoiled_is_read_or_refused(tmp_path: Path) -> None:
-    """In a process of its own, so that one that takes it down, or all memory, is a failure too."""
+def test_spoiled_files_are_read_or_refused(tmp_path: Path) -> None:
+    """In its own process, so that a crash or an exhausted memory is a failure too."""
     text = tmp_path / "said.txt"
     assert run_fork(main, 600, log=text) == 0, text.read_text(encoding="utf-8")
     *faults, refused = text.read_text(encoding="utf-8").splitlines()

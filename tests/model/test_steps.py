@@ -24,14 +24,14 @@ from tests.checkpoints import edit_json, weights_of, write_checkpoint
 from tests.numpy_gpt2 import softmax
 from tests.oracles import FAMILIES, oracle, write_model
 
-#: Sizes and seeds that a test can tell apart.
+#: Steps, each with a seed of its own.
 SEEDS = {2: 1, 10: 2, 300: 3}
 
 
-def write_steps(folder: Path, called: str = "step", family: str = "gpt2") -> None:
-    """Folders of a training's checkpoints, written in another order than theirs."""
+def write_steps(folder: Path, prefix: str = "step", family: str = "gpt2") -> None:
+    """Write folders of a training's checkpoints, not in the order of the steps."""
     for step in sorted(SEEDS, key=str):
-        write_model(folder / f"{called}-{step}", family, SEEDS[step])
+        write_model(folder / f"{prefix}-{step}", family, SEEDS[step])
 
 
 @pytest.fixture(scope="module")
@@ -55,14 +55,14 @@ def packed(packed_once: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(packed_once, tmp_path / "both")) / "model"
 
 
-@pytest.mark.parametrize("called", ["step", "checkpoint"])
+@pytest.mark.parametrize("prefix", ["step", "checkpoint"])
 @pytest.mark.parametrize("family", FAMILIES)
 def test_folders_are_found_in_the_order_of_their_steps(
-    tmp_path: Path, called: str, family: str
+    tmp_path: Path, prefix: str, family: str
 ) -> None:
     write_model(tmp_path / "model", family)
-    write_steps(tmp_path / "model" / "steps", called, family)
-    (tmp_path / "model" / "steps" / f"{called}-7").mkdir()  # being written
+    write_steps(tmp_path / "model" / "steps", prefix, family)
+    (tmp_path / "model" / "steps" / f"{prefix}-7").mkdir()  # being written
     steps = gpt2viz.load_steps(tmp_path / "model")
     assert list(steps) == [2, 10, 300]
     models = list(steps.values())
@@ -71,24 +71,24 @@ def test_folders_are_found_in_the_order_of_their_steps(
     for step, model in zip(steps, models, strict=True):
         ids = [5, 9, 5, 1]
         seen = gpt2viz.trace(model, tuple(ids)).next_token_probabilities[0]
-        folder = tmp_path / "model" / "steps" / f"{called}-{step}"
+        folder = tmp_path / "model" / "steps" / f"{prefix}-{step}"
         expected = softmax(oracle(folder).run(ids, True)["logits"][-1])
         assert_allclose(seen, expected, rtol=1e-4, atol=1e-6)
 
 
-@pytest.mark.parametrize("called", ["checkpoint", "steps/step"])
-def test_a_folder_of_checkpoints_alone_is_the_last_of_them(tmp_path: Path, called: str) -> None:
-    write_steps(tmp_path / "mine", called)
-    end = tmp_path / "mine" / f"{called}-300"
+@pytest.mark.parametrize("prefix", ["checkpoint", "steps/step"])
+def test_folder_of_checkpoints_loads_the_last_one(tmp_path: Path, prefix: str) -> None:
+    write_steps(tmp_path / "mine", prefix)
+    end = tmp_path / "mine" / f"{prefix}-300"
     model, last = map(gpt2viz.load_model, (tmp_path / "mine", end))
     assert model.name == "mine"
     assert settings.name_paths([tmp_path / "mine"])["mine"] == end
     assert torch.equal(model.network.wte.weight, last.network.wte.weight)
-    for given in ("mine", f"mine/{called}-10"):  # one of them stands among the others
+    for given in ("mine", f"mine/{prefix}-10"):  # one of them lists the others too
         assert list(gpt2viz.load_steps(tmp_path / given)) == [2, 10, 300]
 
 
-def test_nanogpts_checkpoints_share_the_vocabulary_of_the_model(tmp_path: Path) -> None:
+def test_nanogpts_checkpoints_share_the_models_vocabulary(tmp_path: Path) -> None:
     network, ids = layouts.random_weights(layouts.CurrentGPT(nano=True)), [5, 9, 5, 1]
     write_checkpoint(tmp_path / "words")
     layouts.save_nano(network, tmp_path / "ckpt.pt", True)
@@ -106,7 +106,7 @@ def test_nanogpts_checkpoints_share_the_vocabulary_of_the_model(tmp_path: Path) 
         assert_allclose(gpt2viz.trace(model, ids).logits[0], expected[step], atol=1e-5)
 
 
-def test_revisions_in_the_hubs_cache_are_the_checkpoints_of_their_model(tmp_path: Path) -> None:
+def test_cached_revisions_are_checkpoints_of_the_model(tmp_path: Path) -> None:
     """As `hf download someone/grown --revision step10` leaves them: links to blobs, by commits."""
     home = tmp_path / "models--someone--grown"
     (home / "refs").mkdir(parents=True)
@@ -126,7 +126,7 @@ def test_revisions_in_the_hubs_cache_are_the_checkpoints_of_their_model(tmp_path
     assert not gpt2viz.load_steps(home / "blobs" / ("3" * 40))
 
 
-def test_a_model_without_checkpoints_has_none(tmp_path: Path) -> None:
+def test_model_without_checkpoints_has_no_steps(tmp_path: Path) -> None:
     write_checkpoint(tmp_path / "model")
     write_checkpoint(tmp_path / "step-5")  # a neighbour of another kind
     assert not gpt2viz.load_steps(tmp_path / "model")
@@ -135,8 +135,8 @@ def test_a_model_without_checkpoints_has_none(tmp_path: Path) -> None:
             gpt2viz.load_steps(tmp_path / "model")[5]
 
 
-def test_what_is_read_is_what_the_packed_file_says(packed: Path) -> None:
-    """Decoded a second time here: whole multiples of a row's step, none lost by more than half."""
+def test_packed_weights_are_decoded_near_the_originals(packed: Path) -> None:
+    """Decoded independently: whole multiples of a row's step, at most half a step off."""
     steps = gpt2viz.load_steps(packed)
     assert list(steps) == [2, 10, 300]
     original = gpt2viz.load_steps(packed.parent / "run")
@@ -165,7 +165,7 @@ def test_the_model_itself_is_the_last_step(packed: Path) -> None:
     assert model.weights.is_same(last.weights)
 
 
-def test_a_row_of_zeros_and_a_far_number_survive(tmp_path: Path) -> None:
+def test_packing_keeps_zero_rows_and_outliers(tmp_path: Path) -> None:
     write_checkpoint(tmp_path / "model")
     network = gpt2viz.load_model(tmp_path / "model").network
     weights = {name: weight.clone() for name, weight in network.named_parameters()}
@@ -179,7 +179,7 @@ def test_a_row_of_zeros_and_a_far_number_survive(tmp_path: Path) -> None:
     assert_allclose(result[4, 7], 50.0, rtol=1e-5)
 
 
-def test_five_bits_a_number(tmp_path: Path) -> None:
+def test_packing_takes_five_bits_a_number(tmp_path: Path) -> None:
     torch.manual_seed(0)
     weight = torch.randn(400, 500)
     write_packed({"wte.weight": weight}, tmp_path / "w.safetensors")
@@ -217,7 +217,7 @@ def deflated(numbers: bytes) -> torch.Tensor:
         (lambda w: w[GAIN].fill_(float("inf")), r"ln_f.weight holds inf"),
     ],
 )
-def test_a_packed_file_that_is_another_thing_is_refused(
+def test_wrong_packed_file_is_refused(
     packed: Path, change: Callable[[dict[str, torch.Tensor]], Any], message: str
 ) -> None:
     with weights_of(packed / "steps" / "step-2.safetensors") as tensors:
@@ -240,11 +240,11 @@ def test_checkpoints_of_other_sizes_are_refused(tmp_path: Path) -> None:
     assert steps[2].config.n_layer == 3
     with pytest.raises(gpt2viz.CheckpointError, match=r"step-10: another config\.json"):
         steps[10]
-    edit_json(tmp_path / "run" / "step-2" / "config.json", attn_pdrop=0.25)  # has no part in a run
+    edit_json(tmp_path / "run" / "step-2" / "config.json", attn_pdrop=0.25)  # unused in a run
     assert steps[2].config.n_layer == 3
 
 
-def test_one_step_twice_is_refused(tmp_path: Path) -> None:
+def test_duplicate_step_is_refused(tmp_path: Path) -> None:
     write_steps(tmp_path / "run")
     write_checkpoint(tmp_path / "run" / "checkpoint-10")
     with pytest.raises(gpt2viz.CheckpointError, match="checkpoint-10 and step-10 are one step"):
@@ -252,7 +252,7 @@ def test_one_step_twice_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("own", [None, 10, 2.5, "300", True])
-def test_the_models_own_step_comes_last(packed: Path, own: Any) -> None:
+def test_the_models_own_step_must_be_last(packed: Path, own: Any) -> None:
     (packed / "steps" / "steps.json").write_text(json.dumps({"model": own}), encoding="utf-8")
     with pytest.raises(gpt2viz.CheckpointError, match=r"steps\.json: .* must come after step 10"):
         gpt2viz.load_steps(packed)
@@ -260,7 +260,7 @@ def test_the_models_own_step_comes_last(packed: Path, own: Any) -> None:
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_checkpoints_with_the_same_weights_are_named(tmp_path: Path, family: str) -> None:
-    """In folders and packed; a file of one size with other numbers isn't one of them."""
+    """In folders and packed; files of the same size with other numbers aren't named."""
     write_steps(tmp_path / "run", family=family)
     for step in (11, 40):
         shutil.copytree(tmp_path / "run" / "step-10", tmp_path / "run" / f"step-{step}")

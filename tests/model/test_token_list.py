@@ -34,7 +34,7 @@ CHARACTERS = sorted(set(VERSE))
 SUMS = [*map(str, range(30)), "+", "=", "sum"]
 
 
-def meta(folder: Path, tokens: list[Any], **more: Any) -> Path:
+def write_meta(folder: Path, tokens: list[Any], **more: Any) -> Path:
     """``meta.pkl`` as nanoGPT's prepare.py writes it."""
     itos = dict(enumerate(tokens))
     stoi = {token: i for i, token in itos.items()}
@@ -44,19 +44,17 @@ def meta(folder: Path, tokens: list[Any], **more: Any) -> Path:
     return path
 
 
-def nano(folder: Path, n_vocab: int, monkeypatch: pytest.MonkeyPatch) -> torch.nn.Module:
-    """A network of nanoGPT with so small a vocabulary, and its ``ckpt.pt``."""
+def write_nano(folder: Path, n_vocab: int, monkeypatch: pytest.MonkeyPatch) -> torch.nn.Module:
+    """A nanoGPT network with a small vocabulary, saved as ``ckpt.pt``."""
     monkeypatch.setattr(layouts, "V", n_vocab)
     network = layouts.random_weights(layouts.CurrentGPT(nano=True, bias=False))
     layouts.save_nano(network, folder / "ckpt.pt", bias=False)
     return network
 
 
-def test_nanogpts_shakespeare_by_characters(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    network = nano(tmp_path, len(CHARACTERS), monkeypatch)
-    convert(tmp_path / "ckpt.pt", tmp_path / "out", tokenizer=meta(tmp_path, CHARACTERS))
+def test_nanogpts_character_vocabulary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    network = write_nano(tmp_path, len(CHARACTERS), monkeypatch)
+    convert(tmp_path / "ckpt.pt", tmp_path / "out", tokenizer=write_meta(tmp_path, CHARACTERS))
     trace = gpt2viz.trace(gpt2viz.load_model(tmp_path / "out"), "First\nCitizen")
     ids = [CHARACTERS.index(c) for c in "First\nCitizen"]
     assert list(trace.token_ids) == ids
@@ -65,7 +63,7 @@ def test_nanogpts_shakespeare_by_characters(
         assert_allclose(trace.logits, network(torch.tensor([ids])), rtol=1e-5, atol=1e-5)
 
 
-def test_mingpts_sorter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_mingpts_digit_vocabulary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(layouts, "V", 3)
     network = layouts.random_weights(layouts.CurrentGPT(nano=False, mask=True))
     torch.save(network.state_dict(), tmp_path / "model.pt")
@@ -86,7 +84,7 @@ def test_mingpts_sorter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     assert np.abs(changed.logits - trace.logits).max() > 1e-3
 
 
-def test_the_longest_token_at_each_place(subtests: pytest.Subtests) -> None:
+def test_longest_token_wins_at_each_position(subtests: pytest.Subtests) -> None:
     cases: list[tuple[list[str], str, list[str], str]] = [
         (CHARACTERS, "hear me\n", list("hear me\n"), "hear me\n"),
         (SUMS, "12 + 7 = 19", ["12", "+", "7", "=", "19"], "12 + 7 = 19"),
@@ -107,7 +105,7 @@ def test_the_longest_token_at_each_place(subtests: pytest.Subtests) -> None:
             assert [word.ids for word in follow(cut, text)] == [(i,) for i in ids]
 
 
-def test_what_it_lacks_is_named_in_one_message(tmp_path: Path) -> None:
+def test_missing_tokens_are_named_in_one_message(tmp_path: Path) -> None:
     by_characters, by_words = TokenList(CHARACTERS), TokenList(SUMS)
     with pytest.raises(TextError) as refusal:
         by_characters.encode("Was *ist* das, *Käthe*?")
@@ -128,7 +126,7 @@ def test_what_it_lacks_is_named_in_one_message(tmp_path: Path) -> None:
         by_words.encode("1", bos=True)
 
 
-def test_each_word_of_a_list_of_words_is_one(tmp_path: Path) -> None:
+def test_each_token_of_a_word_list_is_a_word(tmp_path: Path) -> None:
     write_checkpoint(tmp_path, vocab_size=40)
     for name in ("vocab.json", "merges.txt"):
         (tmp_path / name).unlink()
@@ -155,7 +153,7 @@ def test_each_word_of_a_list_of_words_is_one(tmp_path: Path) -> None:
         ("[" * 100_000, "can't be read"),
     ],
 )
-def test_lists_that_are_refused(tmp_path: Path, content: str, message: str) -> None:
+def test_bad_lists_are_refused(tmp_path: Path, content: str, message: str) -> None:
     write_checkpoint(tmp_path)
     for name in ("vocab.json", "merges.txt"):
         (tmp_path / name).unlink()
@@ -188,12 +186,12 @@ HOSTILE: dict[str, bytes] = {
 }
 
 
-@pytest.mark.parametrize("way", HOSTILE)
-def test_hostile_pickles_are_refused_and_nothing_in_them_runs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str
+@pytest.mark.parametrize("kind", HOSTILE)
+def test_hostile_pickles_are_refused_and_never_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    Path("meta.pkl").write_bytes(HOSTILE[way])
+    Path("meta.pkl").write_bytes(HOSTILE[kind])
     with pytest.raises(CheckpointError) as refusal:
         tokens_of(Path("meta.pkl"))
     assert str(refusal.value).startswith("meta.pkl: ")
@@ -201,10 +199,10 @@ def test_hostile_pickles_are_refused_and_nothing_in_them_runs(
     assert [path.name for path in tmp_path.iterdir()] == ["meta.pkl"]
 
 
-def test_convert_refuses_a_vocabulary_by_its_own_name(
+def test_convert_names_the_refused_vocabulary(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    nano(tmp_path, 27, monkeypatch)
+    write_nano(tmp_path, 27, monkeypatch)
     for tokens, message in (
         (
             [*CHARACTERS, "é"],
@@ -213,13 +211,15 @@ def test_convert_refuses_a_vocabulary_by_its_own_name(
         ([*CHARACTERS[1:], 7], "meta.pkl: token 26 must be one or more characters, not 7"),
     ):
         with pytest.raises(CheckpointError, match=message):
-            convert(tmp_path / "ckpt.pt", tmp_path / "out", tokenizer=meta(tmp_path, tokens))
+            convert(tmp_path / "ckpt.pt", tmp_path / "out", tokenizer=write_meta(tmp_path, tokens))
         assert not (tmp_path / "out").exists()
 
 
-def test_the_command_takes_the_pickle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    nano(tmp_path, 27, monkeypatch)
-    requests = ["convert", tmp_path / "ckpt.pt", tmp_path / "out", "--tokenizer"]
-    done = CliRunner().invoke(main, [*map(str, requests), str(meta(tmp_path, CHARACTERS))])
+def test_convert_command_reads_nanogpts_pickle(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_nano(tmp_path, 27, monkeypatch)
+    arguments = ["convert", tmp_path / "ckpt.pt", tmp_path / "out", "--tokenizer"]
+    done = CliRunner().invoke(main, [*map(str, arguments), str(write_meta(tmp_path, CHARACTERS))])
     assert (done.exit_code, done.stderr) == (0, "")
     assert json.loads((tmp_path / "out" / "tokens.json").read_text("utf-8")) == CHARACTERS

@@ -44,7 +44,7 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> tuple[Tokenizer, ByteLevel
 @example("<|endoftext|> is ordinary text")
 @example("it's 'S they'LL  two spaces \n\n\t end ")
 @example("\x00 NUL, \u202e bidi, e\u0301 combining, \u200d joiner, \U0001f9a9 flamingo")
-def test_ids_equal_hugging_faces_and_give_the_text_back(
+def test_ids_equal_hugging_faces_and_decode_to_the_text(
     both: tuple[Tokenizer, ByteLevelBPETokenizer], text: str
 ) -> None:
     ours, theirs = both
@@ -61,14 +61,14 @@ def byte_letters() -> dict[int, str]:
     return dict(bytes_to_unicode())
 
 
-def test_a_lone_surrogate_is_refused_with_its_place(
+def test_lone_surrogate_is_refused_with_its_position(
     both: tuple[Tokenizer, ByteLevelBPETokenizer],
 ) -> None:
     with pytest.raises(TextError, match=r"Character 4 of the text \(U\+D83D\)"):
         both[0].encode("ab \ud83d!")
 
 
-def test_the_end_of_text_comes_first_only_when_asked_for(tmp_path: Path) -> None:
+def test_end_of_text_comes_first_only_with_bos(tmp_path: Path) -> None:
     theirs = write_tokenizer(tmp_path)
     special = theirs.token_to_id("<|endoftext|>")
     ours = load_tokenizer(tmp_path)
@@ -79,14 +79,14 @@ def test_the_end_of_text_comes_first_only_when_asked_for(tmp_path: Path) -> None
     assert ours.encode("", bos=True) == [special]
 
 
-def test_a_vocabulary_without_the_end_of_text() -> None:
-    ours = of_bytes(spelled([]), [])
+def test_bos_needs_an_end_of_text_token() -> None:
+    ours = make_bpe(vocab_of([]), [])
     assert ours.end_of_text is None
     with pytest.raises(TextError, match=r"has no token <\|endoftext\|> to put first"):
         ours.encode("ab", bos=True)
 
 
-def test_ids_that_do_not_follow_the_merges(tmp_path: Path) -> None:
+def test_ids_need_not_be_in_the_order_of_merges(tmp_path: Path) -> None:
     write_tokenizer(tmp_path)
     vocab = json.loads((tmp_path / "vocab.json").read_text(encoding="utf-8"))
     turned = {token: len(vocab) - 1 - i for token, i in vocab.items()}
@@ -114,7 +114,7 @@ NEW = ["crane lifted", "crane", "<user>", "🦩🦩"]
 
 
 @given(text=anything | like_text | st.lists(st.sampled_from([*NEW, " ", "a", "!"])).map("".join))
-def test_added_words_are_found_where_hugging_face_finds_them(
+def test_added_words_are_found_as_by_hugging_face(
     added: tuple[Tokenizer, HuggingFace], text: str
 ) -> None:
     ours, theirs = added
@@ -137,7 +137,7 @@ SPECIAL = ["<|endoftext|>", "<|end", "text|>", "<|endoftext|><|endoftext|>"]
 
 
 @given(text=like_text | st.lists(st.sampled_from([*SPECIAL, *NEW, " ", "a"])).map("".join))
-def test_special_tokens_are_read_as_hugging_face_reads_them_when_asked_for(
+def test_special_tokens_are_encoded_as_by_hugging_face(
     added: tuple[Tokenizer, HuggingFace], both: tuple[Tokenizer, object], text: str
 ) -> None:
     ours, theirs = added
@@ -152,7 +152,7 @@ def test_special_tokens_are_read_as_hugging_face_reads_them_when_asked_for(
     assert both[0].special_in(text) == ours.special_in(text)  # without tokenizer.json
 
 
-def test_added_words_beside_a_vocabulary(tmp_path: Path) -> None:
+def test_added_tokens_json_is_read(tmp_path: Path) -> None:
     write_tokenizer(tmp_path)
     plain = load_tokenizer(tmp_path)
     n = plain.n_vocab
@@ -201,7 +201,7 @@ def test_a_broken_vocabulary_is_refused(tmp_path: Path, change: object, message:
     ],
     ids=["empty", "one CR", "ends of lines are CR", "one short", "half", "without its start"],
 )
-def test_merges_that_are_not_the_vocabularys_are_refused(
+def test_merges_of_another_vocabulary_are_refused(
     tmp_path: Path, change: Callable[[str], str]
 ) -> None:
     write_tokenizer(tmp_path)
@@ -214,15 +214,15 @@ def test_merges_that_are_not_the_vocabularys_are_refused(
         load_tokenizer(tmp_path)
 
 
-def test_entries_that_no_merge_makes_and_none_lost(tmp_path: Path) -> None:
-    """Signs of other trainings, and what the owner lists, stay what they are."""
+def test_only_special_entries_may_lack_a_merge(tmp_path: Path) -> None:
+    """Special tokens and listed added tokens need no merge; other entries do."""
     write_tokenizer(tmp_path)
     vocab = json.loads((tmp_path / "vocab.json").read_text(encoding="utf-8"))
-    signs = ["<s>", "</s>", "[PAD]", "fish" * 40]
-    more = vocab | {sign: len(vocab) + n for n, sign in enumerate(signs)}
+    special = ["<s>", "</s>", "[PAD]", "fish" * 40]
+    more = vocab | {token: len(vocab) + n for n, token in enumerate(special)}
     (tmp_path / "vocab.json").write_text(json.dumps(more), encoding="utf-8")
     ours = load_tokenizer(tmp_path)
-    assert [ours.token_bytes(more[sign]).decode() for sign in signs] == signs
+    assert [ours.token_bytes(more[token]).decode() for token in special] == special
     lost = json.dumps(vocab | {"aA": len(vocab)})
     (tmp_path / "vocab.json").write_text(lost, encoding="utf-8")
     with pytest.raises(CheckpointError, match="no merge makes 'aA'"):
@@ -231,41 +231,41 @@ def test_entries_that_no_merge_makes_and_none_lost(tmp_path: Path) -> None:
     assert load_tokenizer(tmp_path).encode("aA") == [len(vocab)]
 
 
-def test_no_tokenizer_files(tmp_path: Path) -> None:
+def test_missing_tokenizer_files_are_refused(tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match=r"put vocab.json and merges.txt, or tokenizer.json"):
         load_tokenizer(tmp_path)
 
 
-def test_which_tokenizers_cut_alike(tmp_path: Path, both: tuple[Tokenizer, object]) -> None:
+def test_cuts_like_compares_ids_and_merges(tmp_path: Path, both: tuple[Tokenizer, object]) -> None:
     letters = {letter: n for n, letter in enumerate(byte_letters().values())}
     merges = [("a", "b"), ("c", "d")]
     vocab = letters | {"ab": 256, "cd": 257}
-    ours = of_bytes(vocab, merges)
-    assert ours.cuts_like(of_bytes(dict(vocab), list(merges)))
-    assert ours.cuts_like(of_bytes(vocab | {"<pad>": 258}, merges))
-    assert not ours.cuts_like(of_bytes(letters | {"ab": 257, "cd": 256}, merges))
-    assert not ours.cuts_like(of_bytes(vocab, merges[::-1]))
-    assert not ours.cuts_like(of_bytes(vocab | {"new": 258}, merges, AddedToken("new")))
-    assert not ours.cuts_like(of_bytes(letters | {"ab": 256}, merges[:1]))
+    ours = make_bpe(vocab, merges)
+    assert ours.cuts_like(make_bpe(dict(vocab), list(merges)))
+    assert ours.cuts_like(make_bpe(vocab | {"<pad>": 258}, merges))
+    assert not ours.cuts_like(make_bpe(letters | {"ab": 257, "cd": 256}, merges))
+    assert not ours.cuts_like(make_bpe(vocab, merges[::-1]))
+    assert not ours.cuts_like(make_bpe(vocab | {"new": 258}, merges, AddedToken("new")))
+    assert not ours.cuts_like(make_bpe(letters | {"ab": 256}, merges[:1]))
     assert not ours.cuts_like(both[0])
 
 
-def of_bytes(vocab: dict[str, int], merges: list[tuple[str, str]], *added: AddedToken) -> Tokenizer:
+def make_bpe(vocab: dict[str, int], merges: list[tuple[str, str]], *added: AddedToken) -> Tokenizer:
     """Byte-level BPE without files."""
     engine = ByteLevelBPETokenizer(vocab, merges)
     engine.add_tokens(list(added))
     return Tokenizer(json.loads(engine._tokenizer.to_str()))
 
 
-def spelled(merges: list[tuple[str, str]]) -> dict[str, int]:
-    """A vocabulary of all single bytes and of what the merges make."""
+def vocab_of(merges: list[tuple[str, str]]) -> dict[str, int]:
+    """A vocabulary of all single bytes and of the tokens that the merges make."""
     made = [left + right for left, right in merges]
     return {token: n for n, token in enumerate(dict.fromkeys([*byte_letters().values(), *made]))}
 
 
 @st.composite
 def merge_lists(draw: st.DrawFn) -> list[tuple[str, str]]:
-    """Merges of tokens that are there, in any order: most lists contradict themselves."""
+    """Merges of existing tokens in any order, so that most lists contradict themselves."""
     tokens, merges = ["a", "b", "c"], []
     for _ in range(draw(st.integers(1, 10))):
         pair = (draw(st.sampled_from(tokens)), draw(st.sampled_from(tokens)))
@@ -277,14 +277,14 @@ def merge_lists(draw: st.DrawFn) -> list[tuple[str, str]]:
 @given(merges=merge_lists(), texts=st.lists(st.text("abc", max_size=30), min_size=1, max_size=5))
 @example(merges=[("b", "c"), ("a", "b"), ("ab", "c")], texts=["abc", "aabc"])
 @example(merges=[("a", "b"), ("b", "c"), ("a", "bc"), ("ab", "c")], texts=["abc", "cabcab"])
-@example(merges=[("a", "b"), ("b", "c"), ("a", "b")], texts=["abc"])  # the last of two holds
+@example(merges=[("a", "b"), ("b", "c"), ("a", "b")], texts=["abc"])  # the last of two counts
 @example(merges=[("ab", "c"), ("a", "b")], texts=["abc", "abcabc"])
 @example(merges=[("a", "a"), ("a", "aa")], texts=["aaa", "aaaa"])
-def test_merges_that_contradict_each_other_give_hugging_faces_ids(
+def test_contradictory_merges_give_hugging_faces_ids(
     merges: list[tuple[str, str]], texts: list[str]
 ) -> None:
-    vocab = spelled(merges)
-    ours, theirs = of_bytes(vocab, merges), ByteLevelBPETokenizer(vocab, merges)
+    vocab = vocab_of(merges)
+    ours, theirs = make_bpe(vocab, merges), ByteLevelBPETokenizer(vocab, merges)
     for text in texts:
         ids = theirs.encode(text).ids
         assert ours.encode(text) == ids
@@ -330,7 +330,7 @@ END = dict.fromkeys(("GPT-2", "Qwen2", "SmolLM2"), "<|endoftext|>")
 END |= {"Llama 3": "<|end_of_text|>"} | dict.fromkeys(SENTENCE_PIECE, "</s>")
 
 
-def trained(kind: str) -> HuggingFace:
+def train_tokenizer(kind: str) -> HuggingFace:
     """A small tokenizer of one kind, as a model's authors would make it."""
     engine, alphabet = HuggingFace(models.BPE()), pre_tokenizers.ByteLevel.alphabet()
     level = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
@@ -381,7 +381,7 @@ def trained(kind: str) -> HuggingFace:
 def test_every_kind_gives_the_ids_of_transformers(tmp_path: Path, kind: str) -> None:
     from transformers import PreTrainedTokenizerFast
 
-    engine = trained(kind)
+    engine = train_tokenizer(kind)
     engine.save(str(tmp_path / "tokenizer.json"))
     config = {"tokenizer_class": "PreTrainedTokenizerFast", "eos_token": END[kind]}
     (tmp_path / "tokenizer_config.json").write_text(json.dumps(config), encoding="utf-8")
@@ -410,7 +410,7 @@ def test_every_kind_gives_the_ids_of_transformers(tmp_path: Path, kind: str) -> 
                 ]
                 spelled = "<user>".join(" " * put + t for put, t in zip(puts, pieces, strict=True))
             assert b"".join(map(ours.token_bytes, own)).decode() == ours.decode(own) == spelled
-            if (kind, "<user>" in text) != ("Llama 2", True):  # which gets a space at each part
+            if (kind, "<user>" in text) != ("Llama 2", True):  # each part gets a space
                 assert ours.encode(ours.text_of(ids)) == ids, text
             words = follow(ours, text)
             assert [i for word in words for i in word.ids] == own, text

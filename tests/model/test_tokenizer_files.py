@@ -1,4 +1,4 @@
-"""Tokenizers' files in folders of every sort, against transformers on the same."""
+"""Tokenizer files in folders of every kind, compared with transformers."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ ADDED = [
 ]
 
 
-def folder(
+def write(
     root: Path,
     name: str,
     config: Values | None = None,
@@ -59,7 +59,7 @@ def folder(
     of: str = "gpt2",
     **files: Any,
 ) -> Path:
-    """vocab.json and merges.txt; a tokenizer.json too if there is a ``change`` of what is in it."""
+    """A folder with vocab.json and merges.txt; and with tokenizer.json, edited by ``change``."""
     made = root / name
     made.mkdir(parents=True)
     theirs = write_tokenizer(made)
@@ -126,21 +126,21 @@ def put(**changes: Any) -> Callable[[Values], None]:
 
 
 def folders(root: Path) -> Iterator[Path]:
-    n = len(json.loads((folder(root, "count") / "vocab.json").read_text(encoding="utf-8")))
+    n = len(json.loads((write(root, "count") / "vocab.json").read_text(encoding="utf-8")))
     listed = {"added_tokens_decoder": {str(n + i): token for i, token in enumerate(ADDED)}}
     begin = {"added_tokens_decoder": {"0": END, str(n): token("<s>", special=True)}}
     both = {"add_bos_token": True, "add_eos_token": True}
-    yield folder(root, "no config")
-    yield folder(root, "prefix", PLAIN | {"add_prefix_space": True})
-    yield folder(root, "bos", PLAIN | {"add_bos_token": True})
-    yield folder(root, "bos, eos", PLAIN | both | {"bos_token": "<s>"} | begin)
+    yield write(root, "no config")
+    yield write(root, "prefix", PLAIN | {"add_prefix_space": True})
+    yield write(root, "bos", PLAIN | {"add_bos_token": True})
+    yield write(root, "bos, eos", PLAIN | both | {"bos_token": "<s>"} | begin)
     named: Values = {"special_tokens_map": {"bos_token": "<s>"}, "added_tokens": {"<s>": n}}
-    yield folder(root, "bos by the map", PLAIN | {"add_bos_token": True}, None, **named)
-    yield folder(root, "decoder", PLAIN | listed)
-    yield folder(root, "decoder, prefix", PLAIN | listed | {"add_prefix_space": True})
+    yield write(root, "bos by the map", PLAIN | {"add_bos_token": True}, None, **named)
+    yield write(root, "decoder", PLAIN | listed)
+    yield write(root, "decoder, prefix", PLAIN | listed | {"add_prefix_space": True})
     beside: Values = {"added_tokens": {"<user>": n, "[PAD]": n + 1}}
-    yield folder(root, "added", None, None, **beside, special_tokens_map={"pad_token": "[PAD]"})
-    yield folder(root, "added, named", PLAIN | {"pad_token": "[PAD]"}, None, **beside)
+    yield write(root, "added", None, None, **beside, special_tokens_map={"pad_token": "[PAD]"})
+    yield write(root, "added, named", PLAIN | {"pad_token": "[PAD]"}, None, **beside)
     changes = {
         "plain": lambda values: None,
         "added": lambda values: add(values, *ADDED),
@@ -161,7 +161,7 @@ def folders(root: Path) -> Iterator[Path]:
     }
     for config, text in configs.items():
         for change, made in changes.items():
-            yield folder(root, f"json: {config}: {change}", text, made)
+            yield write(root, f"json: {config}: {change}", text, made)
     level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True}
     fast = {
         "space": space,
@@ -170,15 +170,15 @@ def folders(root: Path) -> Iterator[Path]:
         "no cut": put(pre_tokenizer={**level, "use_regex": False}),
         "another cut": split(False, "Isolated", False, r"\p{N}{1,3}"),
     }
-    yield folder(root, "json: llama: space", None, space, of="llama")
+    yield write(root, "json: llama: space", None, space, of="llama")
     for change, made in fast.items():
-        yield folder(root, f"json: fast: {change}", FAST, made)
-    yield folder(root, "named", PLAIN | {"pad_token": "[PAD]"})
-    yield folder(root, "bos, named", PLAIN | {"add_bos_token": True, "bos_token": "<s>"})
-    yield folder(root, "json: off: space", PLAIN | {"add_prefix_space": False}, space)
+        yield write(root, f"json: fast: {change}", FAST, made)
+    yield write(root, "named", PLAIN | {"pad_token": "[PAD]"})
+    yield write(root, "bos, named", PLAIN | {"add_bos_token": True, "bos_token": "<s>"})
+    yield write(root, "json: off: space", PLAIN | {"add_prefix_space": False}, space)
 
 
-def test_ids_are_those_of_transformers(tmp_path: Path) -> None:
+def test_ids_equal_transformers(tmp_path: Path) -> None:
     """Both ways: special tokens as tokens, and as text like any other."""
     wrong = []
     for made in folders(tmp_path):
@@ -199,7 +199,7 @@ def test_ids_are_those_of_transformers(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["LlamaTokenizer", "Qwen2Tokenizer"])
-def test_what_transformers_saves_of_a_llama_is_read(tmp_path: Path, kind: str) -> None:
+def test_tokenizers_saved_by_transformers_are_read(tmp_path: Path, kind: str) -> None:
     import transformers
 
     letters = sorted({"▁", *ByteLevel.alphabet()})
@@ -215,7 +215,7 @@ def test_what_transformers_saves_of_a_llama_is_read(tmp_path: Path, kind: str) -
         assert ours.encode(text, special=True) == theirs(text)["input_ids"], text
 
 
-def test_what_would_give_other_ids_is_refused_by_name(tmp_path: Path) -> None:
+def test_tokenizers_that_would_give_other_ids_are_refused(tmp_path: Path) -> None:
     unread = {"type": "Sequence", "processors": [{"type": "Sometimes"}]}
     beyond = {"type": "BertProcessing", "sep": ["</s>", 9001], "cls": ["<s>", 9000]}
     longer = {"type": "Replace", "pattern": {"String": "a"}, "content": "a" * 99}
@@ -245,8 +245,8 @@ def test_what_would_give_other_ids_is_refused_by_name(tmp_path: Path) -> None:
     }
     for n, (message, (config, change)) in enumerate(cases.items()):
         with pytest.raises(CheckpointError, match=message):
-            load_tokenizer(folder(tmp_path, str(n), config, change))
-    made = folder(tmp_path, "bos", {"add_bos_token": True})
+            load_tokenizer(write(tmp_path, str(n), config, change))
+    made = write(tmp_path, "bos", {"add_bos_token": True})
     vocab = json.loads((made / "vocab.json").read_text(encoding="utf-8"))
     vocab["<pad>"] = vocab.pop("<|endoftext|>")
     (made / "vocab.json").write_text(json.dumps(vocab), encoding="utf-8")
@@ -254,36 +254,34 @@ def test_what_would_give_other_ids_is_refused_by_name(tmp_path: Path) -> None:
         load_tokenizer(made)
 
 
-def test_tokens_that_only_a_file_numbers_refuse_the_texts_that_have_them(tmp_path: Path) -> None:
-    """transformers numbers added tokens by itself, so their ids would be others there."""
-    made = folder(tmp_path, "gap", FAST, lambda values: add(values, ADDED[0], gap=5))
+def test_token_with_an_unexpected_id_refuses_its_texts(tmp_path: Path) -> None:
+    """transformers numbers added tokens itself, so it would give them other ids."""
+    made = write(tmp_path, "gap", FAST, lambda values: add(values, ADDED[0], gap=5))
     ours = load_tokenizer(made)
     assert ours.encode("A crane") == their_tokenizer(made)("A crane")["input_ids"]
     with pytest.raises(TextError, match=r"'<user>' has the id \d+, but here it is \d+"):
         ours.encode("a<user>")
 
 
-def test_a_text_that_cannot_be_cut_as_a_whole_is_refused(tmp_path: Path) -> None:
+def test_text_that_cannot_be_split_is_refused(tmp_path: Path) -> None:
     cases = {
         "leaves out some": split(False, "Removed", False, "c"),
         "can't be cut .*retry-limit": split(False, "Isolated", False, "(a+)+$"),
     }
     for message, change in cases.items():
-        ours = load_tokenizer(folder(tmp_path, message, FAST, change))
+        ours = load_tokenizer(write(tmp_path, message, FAST, change))
         assert ours.decode(ours.encode("fish")) == "fish"
         with pytest.raises(TextError, match=message):
             ours.encode(f"{'a' * 40}b crane")
 
 
-def test_a_vocabulary_that_lacks_bytes_refuses_only_the_texts_that_need_them(
-    tmp_path: Path,
-) -> None:
+def test_missing_bytes_refuse_only_texts_that_need_them(tmp_path: Path) -> None:
     def drop(values: Values) -> None:
         letters = [letter for letter in values["model"]["vocab"] if letter not in "zZ~Ċ"]
         values["model"]["vocab"] = {letter: n for n, letter in enumerate(letters)}
         add(values, token("<zZ>"))
 
-    made = folder(tmp_path, "lacking", FAST, drop)
+    made = write(tmp_path, "lacking", FAST, drop)
     ours, theirs = load_tokenizer(made), their_tokenizer(made)
     for text in (*TEXTS[:5], "a<zZ>b"):
         assert ours.encode(text, special=True) == theirs(text)["input_ids"]
@@ -291,7 +289,7 @@ def test_a_vocabulary_that_lacks_bytes_refuses_only_the_texts_that_need_them(
         ours.encode("a~b\n<zZ> ~z")
 
 
-def test_a_token_without_a_row_refuses_only_the_texts_that_have_it(tmp_path: Path) -> None:
+def test_token_beyond_the_embedding_refuses_only_its_texts(tmp_path: Path) -> None:
     write_checkpoint(tmp_path, vocab_size=370)
     (tmp_path / "added_tokens.json").write_text(json.dumps({"[PAD]": 370}), encoding="utf-8")
     model = gpt2viz.load_model(tmp_path)

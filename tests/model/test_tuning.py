@@ -21,8 +21,8 @@ ROOT = Path(__file__).parents[2]
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 
 
-def printed(script: str, *arguments: str, **given: str) -> str:
-    """A script's output from a process of its own, with none but the given of our variables."""
+def output_of(script: str, *arguments: str, **given: str) -> str:
+    """A script's output in its own process, with only the given OpenMP variables set."""
     ours = ("OMP_", "OPENBLAS_")
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
     command = [sys.executable, "-c", script, *arguments]
@@ -31,7 +31,7 @@ def printed(script: str, *arguments: str, **given: str) -> str:
     return run.stdout
 
 
-#: All that a library user does, with a spy at every door to the process; then that it is tuned.
+#: A library user's calls, watched for changes to the process, before and after it is tuned.
 USE = """
 import os, sys
 before = dict(os.environ)
@@ -62,12 +62,12 @@ assert os.environ == before
 
 
 @LINUX
-def test_a_library_leaves_the_process_as_it_is_until_it_is_tuned() -> None:
+def test_library_leaves_the_process_alone_until_it_is_tuned() -> None:
     """Then a run and its weights take one thread each.
 
-    After torch was loaded, only what the owner had set before holds for its threads.
+    Once torch is loaded, only variables set before apply to its threads.
     """
-    lines = printed(USE, OMP_WAIT_POLICY="PASSIVE").splitlines()
+    lines = output_of(USE, OMP_WAIT_POLICY="PASSIVE").splitlines()
     assert lines == ["[] 3", "True True", "[1, 3, 1, 3] 3"]
 
 
@@ -81,13 +81,13 @@ print(*first, os.environ["OMP_WAIT_POLICY"])
 
 
 @LINUX
-def test_it_says_what_it_could_do() -> None:
-    assert printed(TUNE) == "True True PASSIVE\n"
+def test_tune_process_reports_its_success() -> None:
+    assert output_of(TUNE) == "True True PASSIVE\n"
     owners = {"OMP_WAIT_POLICY": "A", tuning.PRODUCTS_VARIABLE: "2"}
-    assert printed(TUNE, **owners) == "False False A\n"
+    assert output_of(TUNE, **owners) == "False False A\n"
 
 
-#: What stands on the pages, or on the command line, without anything else being imported before.
+#: The entry points, each as the first import of its process.
 PROGRAMS = {
     "the app's room": "import gpt2viz.app.frame.page",
     "a command": "from gpt2viz.cli import main\nmain(['--version'])",
@@ -108,7 +108,7 @@ atexit.register(tell)
 
 
 def test_every_program_is_tuned_before_torch_is_loaded() -> None:
-    message = {name: printed(f"{WATCH}\n{program}") for name, program in PROGRAMS.items()}
+    message = {name: output_of(f"{WATCH}\n{program}") for name, program in PROGRAMS.items()}
     assert {name: text.splitlines()[-1] for name, text in message.items()} == dict.fromkeys(
         PROGRAMS, "PASSIVE"
     )
@@ -130,13 +130,13 @@ print(count())
 
 
 @LINUX
-def test_numpys_products_stay_on_the_thread_that_asks() -> None:
-    """Asked of the library, as what its threads do in a while depends on what else runs."""
-    default, tuned = map(int, printed(THREADS_OF_A_PRODUCT, "tuned").split())
+def test_numpys_products_take_one_thread() -> None:
+    """Read from the library, as a measurement would depend on what else runs."""
+    default, tuned = map(int, output_of(THREADS_OF_A_PRODUCT, "tuned").split())
     assert tuned == min(default, 1)  # 0: a NumPy that multiplies with another library
-    in_a_library = printed(THREADS_OF_A_PRODUCT, "not").split()
+    in_a_library = output_of(THREADS_OF_A_PRODUCT, "not").split()
     assert in_a_library == [str(default)] * 2
-    owners = printed(THREADS_OF_A_PRODUCT, "tuned", **{tuning.PRODUCTS_VARIABLE: "2"}).split()
+    owners = output_of(THREADS_OF_A_PRODUCT, "tuned", **{tuning.PRODUCTS_VARIABLE: "2"}).split()
     assert owners == [str(min(default, 2))] * 2
 
 
@@ -155,15 +155,15 @@ def three_threads(tuned: None) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("three_threads")
-def test_runs_that_overlap_leave_the_threads_as_they_were() -> None:
+def test_overlapping_runs_restore_the_thread_count() -> None:
     entered, leave = (Event(), Event()), (Event(), Event())
 
-    def hold(n: int) -> None:
+    def use_one_thread(n: int) -> None:
         with threads(1):
             entered[n].set()
             leave[n].wait(60)
 
-    runs = [Thread(target=hold, args=(n,)) for n in range(2)]
+    runs = [Thread(target=use_one_thread, args=(n,)) for n in range(2)]
     for n, run in enumerate(runs):
         run.start()
         assert entered[n].wait(60)
