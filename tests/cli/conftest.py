@@ -1,4 +1,4 @@
-"""The command line in this process, with no settings of the machine's own."""
+"""The command line in this process, isolated from the machine's settings."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gpt2viz import settings
 from gpt2viz.cli import main
 
 Run = Callable[..., Result]
-#: Arguments that are refused, the exit code, and what the one line on stderr holds.
+#: Refused arguments, the exit code, and a part of the line on stderr.
 Refused = tuple[tuple[str, ...], int, str]
 
 
@@ -30,7 +30,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     def command(*arguments: str, stdin: str | bytes | None = None) -> Result:
         result = CliRunner().invoke(main, arguments, input=stdin, prog_name="gpt2viz")
         assert isinstance(result.exception, SystemExit | None), result.exception
-        if result.exit_code:  # one line, and nothing half done on stdout
+        if result.exit_code:  # one line, and no partial output on stdout
             lines = [line for line in result.stderr.splitlines() if not line.endswith("…")]
             assert len(lines) == 1
             assert lines[0].startswith("gpt2viz: ")

@@ -37,7 +37,7 @@ from tests.checkpoints import weights_of, write_checkpoint
 from tests.cli.conftest import Run, check_refused
 
 
-def test_help_has_an_example_for_each_command(run: Run, subtests: pytest.Subtests) -> None:
+def test_help_has_an_example_of_each_command(run: Run, subtests: pytest.Subtests) -> None:
     for command in COMMANDS:
         with subtests.test(command=command):
             of_command = run(command, "--help").stdout
@@ -48,14 +48,14 @@ def test_help_has_an_example_for_each_command(run: Run, subtests: pytest.Subtest
             assert COMMANDS[command] in text
 
 
-def test_without_arguments_the_help_is_printed_as_it_stands(run: Run) -> None:
+def test_without_arguments_the_help_is_printed(run: Run) -> None:
     result = run()
     assert result.stdout == run("--help").stdout
     assert (result.exit_code, result.stderr) == (0, "")
     assert '\n      gpt2viz trace "A crane ate fish"   ' in result.stdout
 
 
-def test_the_recipe_for_a_pickle_can_be_pasted(folder: Path, tmp_path: Path) -> None:
+def test_the_code_to_convert_a_pickle_runs(folder: Path, tmp_path: Path) -> None:
     pickled = folder / "pytorch_model.bin"
     torch.save(load_file(folder / "model.safetensors"), pickled)
     numbers = gpt2viz.trace(gpt2viz.load_model(folder), [5, 6]).logits
@@ -84,22 +84,22 @@ finally:
 """
 
 
-def test_help_does_not_wait_for_torch(tmp_path: Path) -> None:
+def test_help_does_not_import_torch(tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, "-c", HELP], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "loaded"
     assert "Open the app; Ctrl-C ends it." in done.stdout
 
 
-#: Clears a terminal, in 7 and in 8 bits, and turns the line round.
+#: Escape sequences that clear a terminal, in 7 and in 8 bits, and a right-to-left override.
 HOSTILE = "\x1b[2J\x9b2J\u202e\U000e0001"
 
 
 def harmless(printed: str) -> bool:
-    """True if nothing is left of it that a terminal acts on, but the ends of lines."""
+    """True if a terminal acts on nothing in it but the ends of lines."""
     return not set(HOSTILE) - set("[2J") & set(printed)
 
 
-def test_no_name_from_outside_speaks_to_the_terminal(
+def test_control_characters_in_names_are_escaped(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole, broken = tmp_path / f"whole{HOSTILE}", tmp_path / f"broken{HOSTILE}"
@@ -156,7 +156,7 @@ def test_models(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="it has no pseudo-terminals")
-def test_a_bar_fits_a_narrow_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_progress_bar_fits_a_narrow_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "40")
     now = count(0, 20_000)  # seconds: so slow that days are left
     monkeypatch.setattr("time.time", lambda: next(now))
@@ -213,8 +213,8 @@ def test_heads(run: Run, tiny_folder: Path) -> None:
     assert run("heads", "--corpus", "nowhere.txt").exit_code == 2
 
 
-def test_heads_of_every_checkpoint_and_when_they_were_born(run: Run, tmp_path: Path) -> None:
-    """None at step 600, whose weights are those of 1,300."""
+def test_heads_of_every_checkpoint_and_the_step_of_birth(run: Run, tmp_path: Path) -> None:
+    """No head is born at step 600, which has the same weights as step 1,300."""
     for step in (5, 20, 1300):
         write_checkpoint(folder := tmp_path / "grown" / f"step-{step}", seed=step, n_layer=1)
         with weights_of(folder) as weights:
@@ -243,7 +243,7 @@ def test_heads_of_every_checkpoint_and_when_they_were_born(run: Run, tmp_path: P
     assert len(message) > 2
 
 
-def test_heads_of_json_lines_parquet_and_stdin(run: Run, tiny_folder: Path) -> None:
+def test_heads_reads_json_lines_parquet_and_stdin(run: Run, tiny_folder: Path) -> None:
     texts = ["A crane ate fish. A crane ate fish. A crane", "it was too tired; it was too tired"]
     rows = [{"id": n, "body": text} for n, text in enumerate(texts)]
     lines = "\n".join(map(json.dumps, rows))
@@ -271,7 +271,7 @@ def test_heads_of_json_lines_parquet_and_stdin(run: Run, tiny_folder: Path) -> N
     assert json.loads(Path("found", "survey.json").read_text())["field"] == "body"
 
 
-def test_what_heads_cannot_do_is_one_line(
+def test_heads_refuses_wrong_arguments(
     run: Run, tiny_folder: Path, subtests: pytest.Subtests
 ) -> None:
     Path("corpus.txt").write_text("A crane ate fish. A crane ate fish.", encoding="utf-8")
@@ -306,13 +306,13 @@ def test_convert(run: Run, tmp_path: Path) -> None:
     assert actual["parameters"] == sum(p.numel() for p in network.parameters())
 
 
-#: Streamlit's settings and the app's own arguments, of each app that would have started.
+#: Streamlit's settings and the app's arguments, for each app that would have started.
 Started = list[tuple[dict[str, Any], list[str]]]
 
 
 @pytest.fixture
 def started(monkeypatch: pytest.MonkeyPatch) -> Started:
-    """Apps are noted in place of being started."""
+    """Record apps instead of starting them."""
     given: Started = []
     monkeypatch.setattr(sys, "argv", sys.argv)
     monkeypatch.setattr(server, "_limited", False)
@@ -324,7 +324,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> Started:
     return given
 
 
-def test_app_is_local_and_hands_on_what_the_owner_says(
+def test_app_is_local_and_passes_on_the_owners_arguments(
     run: Run, started: Started, tiny_folder: Path
 ) -> None:
     folder = str(tiny_folder)
@@ -350,7 +350,7 @@ def test_app_is_local_and_hands_on_what_the_owner_says(
         (["--host", "0.0.0.0", "--allow-host", "a.example"], [*settings.LOCAL, "a.example"]),  # noqa: S104
     ],
 )
-def test_app_answers_to_the_names_that_the_owner_gives(
+def test_app_answers_to_the_host_names_that_are_allowed(
     run: Run, started: Started, given: list[str], hosts: list[str]
 ) -> None:
     assert run("app", "--port", "8700", "--no-browser", *given).exit_code == 0
@@ -366,7 +366,7 @@ def test_app_answers_to_the_names_that_the_owner_gives(
         ("0.0.0.0", f"http://localhost:8700, for other machines http://{gethostname()}:8700;"),  # noqa: S104
     ],
 )
-def test_app_says_where_it_is(
+def test_app_prints_its_address(
     run: Run, started: Started, monkeypatch: pytest.MonkeyPatch, host: str, there: str
 ) -> None:
     monkeypatch.setattr("gpt2viz.cli.serve.check_free", lambda *_: None)  # a machine without IPv6
@@ -374,7 +374,7 @@ def test_app_says_where_it_is(
     assert text == f"Starting gpt2viz at {there} Ctrl-C ends it.\n"
 
 
-def test_app_says_what_is_wrong_before_it_starts(
+def test_app_refuses_wrong_arguments_before_it_starts(
     run: Run, started: Started, tmp_path: Path, subtests: pytest.Subtests
 ) -> None:
     check_refused(
@@ -393,7 +393,7 @@ def test_app_says_what_is_wrong_before_it_starts(
 
 
 @pytest.mark.parametrize("arguments", [["--help"], []])
-def test_as_a_process_whose_reader_goes_away(arguments: list[str]) -> None:
+def test_a_closed_pipe_is_no_traceback(arguments: list[str]) -> None:
     process = subprocess.Popen(
         [sys.executable, "-m", "gpt2viz", *arguments],
         stdout=subprocess.PIPE,

@@ -20,7 +20,7 @@ def answer(model: gpt2viz.Model) -> list[int]:
     return [model.tokenizer.encode(text)[0] for text in "ab"]
 
 
-def test_it_says_which_heads_are_left_and_what_goes_with_each(
+def test_fewest_prints_the_heads_and_what_each_step_costs(
     run: Run, tiny: gpt2viz.Model, tiny_folder: Path
 ) -> None:
     message = run("fewest", *PAIR, "-m", str(tiny_folder), *ANSWER, "--keep", "0.6")
@@ -40,7 +40,7 @@ def test_it_says_which_heads_are_left_and_what_goes_with_each(
     assert "Giving up heads: 100 %" in message.stderr
 
 
-def test_its_json_has_every_step(run: Run, tiny: gpt2viz.Model, tiny_folder: Path) -> None:
+def test_fewest_json_has_every_step(run: Run, tiny: gpt2viz.Model, tiny_folder: Path) -> None:
     texts = ["A crane lifted steel.", "The animal ate fish."]
     Path("texts.txt").write_text("\n".join(texts))
     options = ("--no-causal", "--mean-over", "texts.txt", "--keep", "0.6", "--json", "-q")
@@ -58,7 +58,7 @@ def test_its_json_has_every_step(run: Run, tiny: gpt2viz.Model, tiny_folder: Pat
     assert (printed["causal"], printed["keep"]) == (False, 0.6)
 
 
-def test_what_cannot_be_asked(run: Run, tiny_folder: Path, subtests: pytest.Subtests) -> None:
+def test_bad_arguments_are_refused(run: Run, tiny_folder: Path, subtests: pytest.Subtests) -> None:
     check_refused(
         partial(run, "fewest", "-m", str(tiny_folder)),
         subtests,

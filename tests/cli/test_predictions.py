@@ -1,4 +1,4 @@
-"""``gpt2viz surprise``, ``lens``, ``contributions``, ``route``, ``generate``: the library's."""
+"""``gpt2viz surprise``, ``lens``, ``contributions``, ``route`` and ``generate``."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.cli.conftest import Refused, Run, check_refused
 from tests.numpy_gpt2 import softmax
 
 
-def document(run: Run, *arguments: str) -> Any:
+def json_of(run: Run, *arguments: str) -> Any:
     return json.loads(run(*arguments, "--json", "-q").stdout)
 
 
@@ -24,14 +24,14 @@ def test_surprise(run: Run) -> None:
     trace = gpt2viz.trace(bundled_model(), CATS)
     p, ids = softmax(trace.logits[0].astype(float)), trace.token_ids
     bits = [-np.log2(p[t - 1, ids[t]]) for t in range(1, len(ids))]
-    result = document(run, "surprise", CATS)
+    result = json_of(run, "surprise", CATS)
     assert result["bits"][0] is None
     assert_allclose(result["bits"][1:], bits, rtol=1e-4)
     assert (result["tokens"][1], result["what"]) == (" cat", "surprise")
     lines = run("surprise", CATS).stdout.splitlines()
     assert lines[0].split() == ["0", "-", "The"]
     assert lines[9].split() == ["9", f"{bits[8]:.2f}", "·sat"]
-    edited = document(run, "surprise", CATS, "--edits", "off:0.0")
+    edited = json_of(run, "surprise", CATS, "--edits", "off:0.0")
     assert edited["bits"][9] != result["bits"][9]
 
 
@@ -39,7 +39,7 @@ def test_lens(run: Run) -> None:
     model = bundled_model()
     trace = gpt2viz.trace(model, CATS)
     p = softmax(trace.logits[0, 1].astype(float))
-    result = document(run, "lens", CATS, "--position", "1")
+    result = json_of(run, "lens", CATS, "--position", "1")
     last = result["places"][-1]
     best = int(p.argmax())
     assert (result["position"], result["answer"], last["token_id"]) == (1, best, best)
@@ -57,13 +57,13 @@ def test_contributions(run: Run) -> None:
     model = bundled_model()
     trace = gpt2viz.trace(model, CATS)
     on, down = (model.tokenizer.encode(word)[0] for word in (" on", " down"))
-    result = document(run, "contributions", CATS, "--token", " on", "--versus", " down")
+    result = json_of(run, "contributions", CATS, "--token", " on", "--versus", " down")
     assert (result["token"], result["versus"], result["position"]) == (on, down, 9)
     logits = trace.logits[0, 9]
     assert result["logit"] == pytest.approx(float(logits[on] - logits[down]), abs=1e-3)
     assert sum(result["parts"].values()) == pytest.approx(result["logit"], abs=1e-3)
     assert len(result["parts"]) == 3 + N_LAYER * (N_HEAD + 2)
-    assert document(run, "contributions", CATS)["token"] == int(logits.argmax())
+    assert json_of(run, "contributions", CATS)["token"] == int(logits.argmax())
     lines = run("contributions", CATS).stdout.splitlines()
     assert len(lines) == 13
     sizes = [abs(float(line.split()[0])) for line in lines[:-1]]
@@ -74,7 +74,7 @@ def test_contributions(run: Run) -> None:
 def test_route(run: Run) -> None:
     trace = gpt2viz.trace(bundled_model(), CATS)
     expected = gpt2viz.route(bundled_model(), trace, " on", 3)
-    result = document(run, "route", CATS, "--token", " on", "--query", "3")
+    result = json_of(run, "route", CATS, "--token", " on", "--query", "3")
     assert (result["heads"], result["rest"]) == (expected.heads.tolist(), expected.rest)
     ((layer, head, _, key), added), *_ = gpt2viz.route(bundled_model(), trace, " on").top()
     lines = run("route", CATS, "--top", "6").stdout.splitlines()
@@ -88,19 +88,19 @@ def test_generate(run: Run) -> None:
         ids.append(int(gpt2viz.trace(model, ids).logits[0, -1].argmax()))
     text = model.tokenizer.decode(ids)
     assert run("generate", "A crane ate", "-n", "4").stdout == f"{text}\n"
-    result = document(run, "generate", "A crane ate", "--tokens", "4")
+    result = json_of(run, "generate", "A crane ate", "--tokens", "4")
     assert [choice["token"] for choice in result["choices"]] == ids[-4:]
     assert result["added"] == model.tokenizer.decode(ids[-4:])
     drawn = ("generate", "A crane", "-n", "5", "--temperature", "1.5", "--top-k", "40", "-q")
     assert run(*drawn, "--seed", "1").stdout == run(*drawn, "--seed", "1").stdout
     assert run(*drawn, "--seed", "1").stdout != run(*drawn, "--seed", "2").stdout
     assert run("generate", "-", "-n", "1", stdin=b"A crane ate\n").exit_code == 0
-    first = document(run, "generate", "A crane", "-n", "3", "--bos")
-    assert first == document(run, "generate", "<|endoftext|>A crane", "-n", "3", "--special")
+    first = json_of(run, "generate", "A crane", "-n", "3", "--bos")
+    assert first == json_of(run, "generate", "<|endoftext|>A crane", "-n", "3", "--special")
     assert first["token_ids"] == model.tokenizer.encode("A crane", bos=True)
 
 
-def test_what_cannot_be_asked(run: Run, subtests: pytest.Subtests) -> None:
+def test_wrong_arguments_are_refused(run: Run, subtests: pytest.Subtests) -> None:
     cases: list[Refused] = [
         (("lens", CATS, "--position", "10"), 1, "no token 10: this text has tokens 0 to 9"),
         (("contributions", CATS, "--position", "-11"), 1, "no token -11"),

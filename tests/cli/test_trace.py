@@ -1,4 +1,4 @@
-"""``gpt2viz trace`` and ``gpt2viz shapes``: the numbers are the model's, in every form."""
+"""``gpt2viz trace`` and ``gpt2viz shapes``: the model's numbers, printed, in JSON and in files."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_the_printed_table_has_the_weights(run: Run) -> None:
     assert_allclose(printed, weights(TEXT)[3, 2], atol=6e-4)
 
 
-def test_json(run: Run) -> None:
+def test_json_has_weights_and_metadata(run: Run) -> None:
     result = json.loads(run("trace", TEXT, "-l", "1", "-H", "5", "--json").stdout)
     assert_allclose(result["values"], weights(TEXT)[1, 5], atol=1e-5)
     assert result["tokens"] == ["A", " crane", " ate", " fish"]
@@ -48,7 +48,7 @@ def test_json(run: Run) -> None:
     assert [result[name] for name in messages] == expected
 
 
-def test_json_has_null_where_the_mask_forbids(run: Run) -> None:
+def test_json_has_null_for_masked_scores(run: Run) -> None:
     values = json.loads(run("trace", TEXT, "-s", "masked_scores", "--json").stdout)["values"]
     hidden = [[value is None for value in row] for row in values]
     assert np.array_equal(hidden, np.triu(np.ones((4, 4), bool), 1))
@@ -62,8 +62,8 @@ def test_without_the_mask_and_with_an_edit(run: Run) -> None:
     assert windowed["edits"] == "window:1"
 
 
-def test_a_piece_of_another_text(run: Run) -> None:
-    """From layer 2 on the second token reads as in the other text, which begins alike."""
+def test_a_patch_from_another_text(run: Run) -> None:
+    """From layer 2 on the second token attends as in the other text, whose start is the same."""
     other = "A dog ate fish"
     patch = ("--edits", "patch:residual_in:2:1", "--patch-from", other)
     result = json.loads(run("trace", TEXT, *patch, "-l", "2", "--json").stdout)
@@ -71,7 +71,7 @@ def test_a_piece_of_another_text(run: Run) -> None:
     assert result["patch_from"] == other
 
 
-def test_a_mean_over_the_lines_of_a_file(run: Run, tmp_path: Path) -> None:
+def test_a_mean_edit_over_the_lines_of_a_file(run: Run, tmp_path: Path) -> None:
     texts = ["A dog saw a bird", "The cat ate fish"]
     (tmp_path / "texts.txt").write_text("\n".join(texts))
     mean = ("--edits", "mean:0.1", "--mean-over", str(tmp_path / "texts.txt"))
@@ -82,7 +82,7 @@ def test_a_mean_over_the_lines_of_a_file(run: Run, tmp_path: Path) -> None:
     assert result["mean_over"].startswith("2 texts, sha256 ")
 
 
-def test_the_end_of_text_is_put_first(run: Run) -> None:
+def test_bos_puts_end_of_text_first(run: Run) -> None:
     ids = ids_of(TEXT)
     result = json.loads(run("trace", TEXT, "-l", "1", "--bos", "--json").stdout)
     end = bundled_model().tokenizer.end_of_text
@@ -93,7 +93,7 @@ def test_the_end_of_text_is_put_first(run: Run) -> None:
     assert json.loads(run("trace", "<|endoftext|>", "--json").stdout)["token_ids"] != [end]
 
 
-def test_a_token_that_the_tokenizer_puts_first_is_left_out(run: Run, tmp_path: Path) -> None:
+def test_no_bos_leaves_out_the_tokenizers_own_first_token(run: Run, tmp_path: Path) -> None:
     folder = write_llama(tmp_path / "first")
     config = json.dumps({"add_bos_token": True})
     (folder / "tokenizer_config.json").write_text(config, encoding="utf-8")
@@ -105,7 +105,7 @@ def test_a_token_that_the_tokenizer_puts_first_is_left_out(run: Run, tmp_path: P
     assert "puts" not in left_out.stderr
 
 
-def test_special_tokens_are_text_unless_asked_for_and_it_is_said(run: Run) -> None:
+def test_special_tokens_are_plain_text_without_special(run: Run) -> None:
     ids = ids_of(TEXT)
     typed = f"{TEXT}<|endoftext|>{TEXT}"
     plain = run("trace", typed, "--json")
@@ -124,8 +124,8 @@ def test_special_tokens_are_text_unless_asked_for_and_it_is_said(run: Run) -> No
     assert text in run("shapes", typed).stderr
 
 
-def test_a_stage_by_the_name_that_transformer_lens_has(run: Run) -> None:
-    """The name has the layer in it; what goes into a layer is what the one before left."""
+def test_a_stage_by_its_name_in_transformer_lens(run: Run) -> None:
+    """The name includes the layer; the input of a layer is the output of the one before."""
     for name, ours in (
         ("blocks.2.attn.hook_pattern", ("-s", "weights", "-l", "2", "-H", "1")),
         ("blocks.2.hook_resid_pre", ("-s", "residual_out", "-l", "1")),
@@ -152,7 +152,7 @@ def test_a_stage_without_heads_or_layers(run: Run) -> None:
     assert (stream["layer"], stream["head"], final["layer"]) == (3, None, None)
 
 
-def test_files(run: Run) -> None:
+def test_files_have_the_weights(run: Run) -> None:
     names = ("run.npz", "run.safetensors", "w.csv", "w.parquet", "w.json", "w.html")
     outs = [part for name in names for part in ("--out", name)]
     result = run("trace", TEXT, "-l", "3", "-H", "2", *outs)
@@ -175,7 +175,7 @@ def test_files(run: Run) -> None:
     assert_allclose(np.array(cells, float).reshape(4, 4), expected[3, 2], atol=1e-5)
 
 
-def test_a_long_run_says_what_its_file_leaves_out(
+def test_a_long_run_names_what_its_file_leaves_out(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert "Without" not in run("trace", TEXT, "--out", "run.npz").stderr
@@ -187,7 +187,7 @@ def test_a_long_run_says_what_its_file_leaves_out(
         assert not any(name.startswith(("scores", "weights")) for name in arrays)
 
 
-def test_a_picture(run: Run) -> None:
+def test_svg_pictures(run: Run) -> None:
     assert run("trace", TEXT, "--out", "w.svg", "--quiet").stderr == ""
     assert Path("w.svg").read_text(encoding="utf-8").startswith("<svg")
     column = ["--out", "w.svg", "--out", "w.csv", "--width", "8.5cm", "--quiet"]
@@ -196,8 +196,8 @@ def test_a_picture(run: Run) -> None:
     assert "at least" in run("trace", TEXT, "--out", "w.svg", "--width", "2cm").stderr
 
 
-def test_text_of_stdin(run: Run) -> None:
-    for mark in ("", "\ufeff"):  # which some editors put first
+def test_text_from_stdin(run: Run) -> None:
+    for mark in ("", "\ufeff"):  # with a byte-order mark, too
         actual = json.loads(run("trace", "-", "--json", stdin=f"{mark}{TEXT}\n").stdout)
         assert actual["token_ids"] == ids_of(TEXT)
     crane = "Ein Kranich ißt\nFisch 🦩\n\n"
@@ -208,14 +208,14 @@ def test_text_of_stdin(run: Run) -> None:
     assert "stdin is not UTF-8 (byte 2)" in result.stderr
 
 
-def test_a_long_text_is_shortened_and_says_so(run: Run) -> None:
+def test_the_printed_table_of_a_long_text_is_shortened(run: Run) -> None:
     result = run("trace", "fish " * 30)
     assert len(result.stdout.splitlines()) < 20
     assert "Shortened" in result.stderr
     assert run("trace", "fish " * 30, "--quiet").stderr == ""
 
 
-def test_what_cannot_be_done(run: Run, subtests: pytest.Subtests) -> None:
+def test_wrong_arguments_are_refused(run: Run, subtests: pytest.Subtests) -> None:
     Path("empty.txt").touch()
     Path("no.jsonl").write_text('{"body": "A"}')
     Path("folder.csv").mkdir()
@@ -254,7 +254,7 @@ def test_what_cannot_be_done(run: Run, subtests: pytest.Subtests) -> None:
     check_refused(partial(run, "trace"), subtests, *cases)
 
 
-def test_a_full_disk_names_the_file_and_leaves_the_old_one(
+def test_a_full_disk_is_reported_and_the_old_file_stays(
     run: Run, subtests: pytest.Subtests
 ) -> None:
     def written(name: str, *more: str) -> None:
@@ -274,7 +274,7 @@ def test_a_full_disk_names_the_file_and_leaves_the_old_one(
             Path(name).unlink()
 
 
-def test_a_table_is_written_through_a_link(run: Run) -> None:
+def test_a_table_is_written_through_a_symlink(run: Run) -> None:
     Path("folder").mkdir()
     Path("shapes.csv").symlink_to("folder/there.csv")
     (other := Path("folder/there.csv.partial")).write_text("of somebody else")
@@ -285,7 +285,7 @@ def test_a_table_is_written_through_a_link(run: Run) -> None:
     assert Path("folder/there.csv").stat().st_mode == other.stat().st_mode
 
 
-def test_files_written_at_the_same_time_are_whole(tmp_path: Path) -> None:
+def test_files_written_concurrently_are_complete(tmp_path: Path) -> None:
     contents, path = [bytes([n]) * 10**6 for n in range(4)], tmp_path / "x"
     with ThreadPoolExecutor(4) as pool:
         for _ in range(20):

@@ -1,4 +1,4 @@
-"""``gpt2viz why``: its numbers are the library's, in every form."""
+"""``gpt2viz why``: the library's numbers, printed, in JSON and in files."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.cli.conftest import Run, check_refused
 LAYER, HEAD = copier()
 
 
-def test_it_says_what_the_pairs_are(run: Run) -> None:
+def test_why_prints_words_and_pairs(run: Run) -> None:
     text = run("why", CATS, "-l", str(LAYER), "-H", str(HEAD), "--query", "8").stdout.splitlines()
     model = bundled_model()
     row = gpt2viz.explain_row(model, gpt2viz.trace(model, CATS), LAYER, HEAD, 8)
@@ -34,7 +34,7 @@ def test_it_says_what_the_pairs_are(run: Run) -> None:
         assert pair.key_read is None or f"({pair.key_read.weight:.2f})" in line
 
 
-def test_its_json_has_the_whole_table(run: Run) -> None:
+def test_why_json_has_the_whole_table(run: Run) -> None:
     where = ("-l", str(LAYER), "-H", str(HEAD), "--query", "9", "--key", "3", "--edits", "off:0.1")
     common = ("why", CATS, "--no-causal", *where, "--json", "-q")
     apart, raw = (json.loads(run(*common, *more).stdout) for more in ((), ("--raw",)))
@@ -54,7 +54,7 @@ def test_its_json_has_the_whole_table(run: Run) -> None:
     assert apart["edits"] == "off:0.1"
 
 
-def test_its_files_have_the_table_and_its_sums(run: Run) -> None:
+def test_why_files_have_the_table_and_its_sums(run: Run) -> None:
     files = ("w.csv", "w.parquet", "w.html", "w.svg")
     run("why", CATS, "-l", "2", "--raw", *(part for name in files for part in ("-o", name)))
     model = bundled_model()
@@ -70,7 +70,7 @@ def test_its_files_have_the_table_and_its_sums(run: Run) -> None:
     assert Path("w.svg").read_text(encoding="utf-8").startswith("<svg")
 
 
-def test_what_cannot_be_asked(run: Run, subtests: pytest.Subtests) -> None:
+def test_why_refuses_wrong_arguments(run: Run, subtests: pytest.Subtests) -> None:
     check_refused(
         partial(run, "why", CATS),
         subtests,

@@ -1,4 +1,4 @@
-"""Saved files, read by what shares no code with what wrote them."""
+"""Saved files, read back by independent readers."""
 
 from __future__ import annotations
 
@@ -47,9 +47,7 @@ def trace(tiny: gpt2viz.Model) -> gpt2viz.Trace:
     return gpt2viz.trace(tiny, [5, 7, 5, 11, 2], causal=True, edits=edits)
 
 
-def test_npz_gives_back_every_array_and_what_the_run_was(
-    trace: gpt2viz.Trace, tmp_path: Path
-) -> None:
+def test_npz_has_every_array_and_the_metadata(trace: gpt2viz.Trace, tmp_path: Path) -> None:
     with np.load(export.save_trace(trace, tmp_path / "t.npz"), allow_pickle=False) as saved:
         for (key, layer), array in trace.captured.items():
             name = key if layer is None else f"{key}.{layer}"
@@ -66,7 +64,7 @@ def test_npz_gives_back_every_array_and_what_the_run_was(
     assert bytes.fromhex(json.loads(text["token_bytes"])[1]) == trace.token_bytes[1]
 
 
-def test_safetensors_gives_back_the_same(trace: gpt2viz.Trace, tmp_path: Path) -> None:
+def test_safetensors_has_the_same_as_npz(trace: gpt2viz.Trace, tmp_path: Path) -> None:
     export.save_trace(trace, tmp_path / "t.npz")
     path = export.save_trace(trace, tmp_path / "t.safetensors")
     with np.load(tmp_path / "t.npz") as saved, safe_open(path, framework="pt") as tensors:
@@ -76,7 +74,7 @@ def test_safetensors_gives_back_the_same(trace: gpt2viz.Trace, tmp_path: Path) -
         assert tensors.metadata() == json.loads(str(saved["about"]))
 
 
-def test_a_long_run_says_what_is_left_out(tiny: gpt2viz.Model) -> None:
+def test_metadata_of_a_long_run_lists_what_is_left_out(tiny: gpt2viz.Model) -> None:
     long = gpt2viz.trace(tiny, [1, 2, 3], explicit=False)
     text = export.numbers.metadata(long)
     assert "weights" in json.loads(text["left_out"])
@@ -85,7 +83,7 @@ def test_a_long_run_says_what_is_left_out(tiny: gpt2viz.Model) -> None:
     assert json.loads(whole["left_out"]) == []
 
 
-def test_the_checksum_is_sha256sums_and_none_of_weights_that_changed_since(folder: Path) -> None:
+def test_the_checksum_is_sha256sums_unless_the_weights_have_changed(folder: Path) -> None:
     file = folder / "model.safetensors"
     command = ["sha256sum", str(file)]
     theirs = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()[0]
@@ -98,7 +96,7 @@ def test_the_checksum_is_sha256sums_and_none_of_weights_that_changed_since(folde
     assert export.about(later, "trace").sha256 == ""
 
 
-def test_parquet_holds_every_value_and_what_it_is(tmp_path: Path) -> None:
+def test_parquet_has_every_value_and_the_metadata(tmp_path: Path) -> None:
     table = pd.DataFrame({"token": ["=1+1", "·a"], "value": [-1.5, 2]})
     saved = pq.read_table(export.save_table(table, tmp_path / "t.parquet", ABOUT))
     assert saved.to_pydict() == {"token": ["=1+1", "·a"], "value": [-1.5, 2.0]}
@@ -109,7 +107,7 @@ def rows(content: bytes) -> list[list[str]]:
     return list(csv.reader(io.StringIO(content.decode("utf-8-sig"))))
 
 
-def test_csv_says_what_it_is_and_keeps_numbers() -> None:
+def test_csv_keeps_numbers_and_has_the_metadata() -> None:
     table = pd.DataFrame({"token": ["·a", "b"], "value": np.array([-0.1, 1e-9], np.float32)})
     of_two = replace(ABOUT, sha256=f"{'ab' * 32} / {'cd' * 32}")
     header, first, second = rows(export.table_bytes(table, "csv", of_two))
@@ -121,7 +119,7 @@ def test_csv_says_what_it_is_and_keeps_numbers() -> None:
 
 
 @given(st.lists(st.text(st.characters(codec="utf-8"), max_size=6), min_size=1, max_size=4))
-def test_no_text_in_a_csv_is_a_formula(texts: list[str]) -> None:
+def test_texts_in_csv_are_never_formulas(texts: list[str]) -> None:
     table = pd.DataFrame({"=x": texts, "n": range(-2, len(texts) - 2)})
     result = rows(export.table_bytes(table, "csv", replace(ABOUT, what="=cmd")))
     for row, text in zip(result[1:], texts, strict=True):
@@ -132,7 +130,7 @@ def test_no_text_in_a_csv_is_a_formula(texts: list[str]) -> None:
     assert result[1][1] == "-2"
 
 
-def test_a_pictures_numbers_are_the_runs(trace: gpt2viz.Trace) -> None:
+def test_a_figures_table_has_the_numbers_of_the_run(trace: gpt2viz.Trace) -> None:
     labels = ["<a>", "$b", "c", "c", "&lt;"]
     panels = [stage_panel(trace, labels, "weights", 1, n, f"Head {n}") for n in range(4)]
     result = export.figure_table(heatmaps(panels, LIGHT, n_columns=2))
@@ -147,7 +145,7 @@ def test_a_pictures_numbers_are_the_runs(trace: gpt2viz.Trace) -> None:
     assert result["query"][:6].tolist() == ["0 <a>"] * 5 + ["1 $b"]
 
 
-def test_two_axes_of_one_name_keep_both_columns() -> None:
+def test_two_axes_with_the_same_name_keep_both_columns() -> None:
     values = np.array([[1, 0.25, 0.5], [0.25, 1, 0.75], [0.5, 0.75, 1]])
     picture = similarity_map("what", values, [2, 0, 1], [], ["0.0", "0.1", "1.0"])
     result = export.figure_table(picture)
@@ -159,7 +157,7 @@ def test_two_axes_of_one_name_keep_both_columns() -> None:
     assert len(by_pair) == 9
 
 
-def test_bars_of_which_only_some_are_named_at_the_axis_are_saved_with_their_names() -> None:
+def test_bars_are_saved_with_names_that_the_axis_leaves_out() -> None:
     ids = list(range(90))
     labels = [f"token {n}" for n in ids]
     rows = np.linspace(0, 1, 90), np.linspace(1, 0, 90)
@@ -170,7 +168,7 @@ def test_bars_of_which_only_some_are_named_at_the_axis_are_saved_with_their_name
     np.testing.assert_array_equal(read["y"], np.concatenate(rows))
 
 
-def test_a_png_keeps_its_pixels_and_gets_its_size_on_paper() -> None:
+def test_label_png_keeps_pixels_and_sets_the_resolution() -> None:
     pixels = np.random.default_rng(0).integers(0, 256, (5, 7, 3), np.uint8)
     plain = io.BytesIO()
     Image.fromarray(pixels).save(plain, "PNG")
@@ -184,7 +182,7 @@ def test_a_png_keeps_its_pixels_and_gets_its_size_on_paper() -> None:
         label_png(struct.pack("10x"), {}, 300)
 
 
-def test_names_say_what_is_in_the_file(subtests: pytest.Subtests) -> None:
+def test_file_names(subtests: pytest.Subtests) -> None:
     cases: list[tuple[export.About, str]] = [
         (ABOUT, "gpt2viz_stories_A-crane-ate-fish_L1H0_weights_causal.svg"),
         (
@@ -218,7 +216,7 @@ def test_names_say_what_is_in_the_file(subtests: pytest.Subtests) -> None:
 
 
 @given(st.text(), st.text(), st.text())
-def test_names_are_safe_on_every_system(model: str, text: str, what: str) -> None:
+def test_file_names_are_safe_on_every_system(model: str, text: str, what: str) -> None:
     name = export.file_name(replace(ABOUT, model=model, text=text, what=what), "parquet")
     assert len(name) <= 160
     assert set(name) <= set("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.")
@@ -227,7 +225,7 @@ def test_names_are_safe_on_every_system(model: str, text: str, what: str) -> Non
 
 
 @pytest.mark.parametrize("ending", ["docx", "", "txt"])
-def test_another_ending_is_refused(trace: gpt2viz.Trace, ending: str, tmp_path: Path) -> None:
+def test_unknown_extensions_are_refused(trace: gpt2viz.Trace, ending: str, tmp_path: Path) -> None:
     path = tmp_path / f"x.{ending}"
     things = {"trace": trace, "table": pd.DataFrame(), "figure": trace.heatmap(0, 0)}
     for what, thing in things.items():
@@ -240,7 +238,7 @@ def test_another_ending_is_refused(trace: gpt2viz.Trace, ending: str, tmp_path: 
 BARS = probability_bars("what", ["a", "b"], {"on": [1.0, 2.0]})
 
 
-def test_what_is_missing_for_a_picture_is_said_and_nothing_else(
+def test_without_chromium_only_pictures_that_need_it_are_refused(
     trace: gpt2viz.Trace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CHROMIUM", str(tmp_path / "none"))
@@ -264,7 +262,7 @@ def test_what_is_missing_for_a_picture_is_said_and_nothing_else(
 @pytest.mark.skipif(chromium.browser() is None, reason="needs Chromium")
 @pytest.mark.parametrize("script", ["exec tail -f", "tail -f"], ids=["alone", "with a child"])
 @pytest.mark.slow
-def test_a_browser_that_does_not_answer_is_stopped(
+def test_a_hung_browser_is_killed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str
 ) -> None:
     slow = tmp_path / "chromium"
@@ -277,7 +275,7 @@ def test_a_browser_that_does_not_answer_is_stopped(
         figure_bytes(BARS, "svg")
     processes = Path("/proc").glob
     for _ in range(50):
-        left = [pid for pid in processes("[0-9]*") if names(pid, str(tmp_path))]
+        left = [pid for pid in processes("[0-9]*") if has_argument(pid, str(tmp_path))]
         time.sleep(0.1 if left else 0)
     assert not left
     with chromium._LOCK, pytest.raises(gpt2viz.ExportError, match="kept Chromium busy for 1 sec"):
@@ -286,15 +284,15 @@ def test_a_browser_that_does_not_answer_is_stopped(
     assert figure_bytes(BARS, "svg").startswith(b"<svg")
 
 
-def names(process: Path, path: str) -> bool:
-    """True for a living process that was started with a path among its arguments."""
+def has_argument(process: Path, path: str) -> bool:
+    """True if a process runs with a path among its arguments."""
     try:
         return path.encode() in (process / "cmdline").read_bytes()
     except OSError:
         return False
 
 
-def test_a_page_says_its_title_once(trace: gpt2viz.Trace, tmp_path: Path) -> None:
+def test_a_page_has_its_title_once(trace: gpt2viz.Trace, tmp_path: Path) -> None:
     path = export.save_figure(trace.heatmap(0, 0), tmp_path / "x.html", ABOUT)
     page = path.read_text(encoding="utf-8")
     assert f"<h1>{ABOUT.title}</h1>" in page
@@ -304,7 +302,7 @@ def test_a_page_says_its_title_once(trace: gpt2viz.Trace, tmp_path: Path) -> Non
     assert re.findall("<h2>(.*?)</h2>", export.page_html(several, ABOUT)) == ["Another head"]
 
 
-def test_a_page_offers_a_drag_only_over_cells_that_answer() -> None:
+def test_a_page_mentions_dragging_only_if_cells_respond() -> None:
     map_of_heads = one_of_every_kind()["thumbnails"]
     assert isinstance(map_of_heads, Thumbnails)
     still = replace(map_of_heads, arrows=[Arrow(None, (0, 0), 0.5, "50 %")])
@@ -313,13 +311,13 @@ def test_a_page_offers_a_drag_only_over_cells_that_answer() -> None:
         assert ("<p>Drag over cells" in page) == offered
 
 
-def test_what_a_page_has_no_number_for_stays_empty() -> None:
+def test_missing_numbers_are_empty_cells_in_a_page() -> None:
     table = pd.DataFrame({"a": pd.array([1.23456789, None], "Float32"), "b": [float("nan"), 2.5]})
     cells = re.findall("<td>(.*?)</td>", export.page_html([], ABOUT, [("Numbers", table)]))
     assert cells == ["1.23457", "", "", "2.5"]
 
 
-def test_a_wide_table_is_saved_without_a_word_of_pandas() -> None:
+def test_wide_tables_and_their_index_are_saved_as_csv() -> None:
     numbers = np.arange(600, dtype=np.float32).reshape(2, 300)
     wide = pd.DataFrame(numbers, index=["=a", "b"], columns=[f"{n} ·x" for n in range(300)])
     saved = pd.read_csv(io.BytesIO(export.table_bytes(wide, "csv", export.About("weights"))))
@@ -334,7 +332,7 @@ def test_a_wide_table_is_saved_without_a_word_of_pandas() -> None:
     assert two[1][1].endswith("2 cells begin with ' so that no spreadsheet runs it")
 
 
-def test_a_length_in_pixels_and_what_is_none(subtests: pytest.Subtests) -> None:
+def test_lengths_in_pixels(subtests: pytest.Subtests) -> None:
     lengths: list[str | float] = ["8.5cm", "85 mm", "3in", "241pt", "321px", 321.4]
     assert [*map(export.pixels, lengths)] == [321, 321, 288, 321, 321, 321]
     for wrong in ("8.5", "wide", "", "-3cm", "1e3cm", "200cm", "0.1px", 0, float("nan")):
@@ -343,7 +341,7 @@ def test_a_length_in_pixels_and_what_is_none(subtests: pytest.Subtests) -> None:
 
 
 @pytest.mark.skipif(chromium.browser() is None, reason="needs Chromium")
-def test_bars_on_another_width_keep_their_numbers() -> None:
+def test_bars_at_another_width_keep_their_numbers() -> None:
     drawn = figure_bytes(BARS, "svg", ABOUT, width=321).decode()
     assert 'width="321"' in drawn
     assert {"1.00 %", "2.00 %"} <= set(re.findall("<text [^>]*>([^<]*)</text>", drawn))
@@ -354,7 +352,7 @@ def test_bars_on_another_width_keep_their_numbers() -> None:
 
 
 @pytest.mark.skipif(chromium.browser() is None, reason="needs Chromium")
-def test_a_figure_that_was_changed_is_saved_as_it_was_changed(trace: gpt2viz.Trace) -> None:
+def test_a_changed_figure_is_saved_with_its_changes(trace: gpt2viz.Trace) -> None:
     figure = trace.heatmap(0, 0)
     assert export.sheet_of(figure)
     figure.update_layout(title="mine")
@@ -378,7 +376,7 @@ endobj
 
 
 def printed_pdf() -> bytes:
-    """A PDF in the form of Chromium's, without pages; its objects stand in no order."""
+    """A PDF like Chromium's, without pages, whose objects are in no order."""
     file, offsets = b"%PDF-1.4\n", {}
     for part in OBJECTS:
         offsets[part[:1]] = len(file)
@@ -394,10 +392,10 @@ def printed_pdf() -> bytes:
 
 
 @given(st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=30))
-def test_a_pdf_says_what_it_shows_and_stays_whole(text: str) -> None:
+def test_label_pdf_sets_the_metadata_of_a_valid_pdf(text: str) -> None:
     message = label_pdf(printed_pdf(), {"Title": text, "gpt2viz": "{}"})
     offsets = [int(row) for row in re.findall(rb"^(\d{10}) 00000 n", message, re.MULTILINE)]
-    for n, offset in enumerate(offsets, start=1):  # readers mend wrong ones without a word
+    for n, offset in enumerate(offsets, start=1):  # readers silently repair wrong ones
         assert message[offset:].startswith(b"%d 0 obj\n" % n)
     start = int(message.split()[-2])
     assert message[start:].startswith(b"xref\n")
@@ -409,13 +407,13 @@ def test_a_pdf_says_what_it_shows_and_stays_whole(text: str) -> None:
     assert pages["/Count"] == 0
 
 
-def test_no_pdf_is_refused() -> None:
+def test_label_pdf_refuses_other_files() -> None:
     for document in (b"", b"%PDF-1.4", printed_pdf().replace(b"/Info", b"/Nfoi")):
         with pytest.raises(ValueError, match="PDF"):
             label_pdf(document, {})
 
 
-def test_what_is_saved_twice_is_the_same(trace: gpt2viz.Trace, tmp_path: Path) -> None:
+def test_saving_again_gives_the_same_bytes(trace: gpt2viz.Trace, tmp_path: Path) -> None:
     for name in ("t.npz", "t.safetensors", "t.csv", "t.parquet", "t.html"):
         made = set()
         for n in range(3):

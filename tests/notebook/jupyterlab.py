@@ -2,8 +2,8 @@
 
 pip install jupyterlab 'gpt2viz[widget]'; python -m tests.notebook.jupyterlab
 
-Not among the tests: JupyterLab is large. They check what it does here in parts, the messages from
-the page to the kernel in tests/notebook/test_clicks.py, the frame in tests/browser/test_export.py.
+Not a test of pytest's, as JupyterLab is large. Tests check its parts: the messages from the page to
+the kernel in tests/notebook/test_clicks.py, the frame in tests/browser/test_export.py.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tests.browser.conftest import FLAGS, ROOT, find_chromium
 from tests.servers import comes_up, free_ports
 
 HOSTILE = "<img src=x onerror=top.hacked=1>"
-#: A line with two tokens that are markup, and what reads a click on it.
+#: A cell that shows tokens with markup, and one that reads the click.
 CELLS = (
     f"""\
 import numpy as np, gpt2viz
@@ -38,7 +38,7 @@ _CELL = """
 
 
 def read(page: Page, address: str) -> str:
-    """Show the attention, click one cell of it, and read: what the kernel prints."""
+    """Show the attention, click one cell of it, and return what the kernel prints."""
     page.goto(f"{address}/lab/tree/clicks.ipynb")
     page.locator(".jp-Cell .cm-content").first.click(timeout=60_000)
     idle = page.locator(".jp-Notebook-ExecutionIndicator")
@@ -58,7 +58,7 @@ def read(page: Page, address: str) -> str:
 
 
 def main(folder: Path) -> None:
-    """Fail where another cell is read, a token's text has run or our frame asks for anything."""
+    """Fail if another cell is read, a token's markup runs, or our frame makes a request."""
     book = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(text) for text in CELLS])
     book.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3"}
     nbformat.write(book, folder / "clicks.ipynb")

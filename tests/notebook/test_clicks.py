@@ -1,4 +1,4 @@
-"""Clicks in a notebook, by the messages that its page and its kernel exchange."""
+"""Clicks in a notebook, by the messages between page and kernel."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ def shown(monkeypatch: pytest.MonkeyPatch) -> gpt2viz.AttentionView:
 
 
 def displayed(shown: gpt2viz.AttentionView, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """The data that IPython is told to show; it asks the view for nothing more."""
+    """The data that IPython is given to display."""
     messages: list[Any] = []
     monkeypatch.setattr("IPython.display.display", lambda data, **_raw: messages.append(data))
     assert DisplayFormatter().format(shown) == ({}, {})
     return messages
 
 
-def test_a_click_is_read_where_the_page_sends_it(shown: gpt2viz.AttentionView) -> None:
+def test_the_kernel_reads_the_clicks_of_the_page(shown: gpt2viz.AttentionView) -> None:
     assert shown.selected is None
     state = next(
         data["state"] for what, data in published if what == "comm_open" and "_esm" in data["state"]
@@ -60,7 +60,7 @@ def test_a_click_is_read_where_the_page_sends_it(shown: gpt2viz.AttentionView) -
     assert (shown.selected.query, shown.selected.key) == (3, 0)
 
 
-def test_a_kernel_shows_the_frame_and_what_hears_it(
+def test_a_kernel_shows_the_frame_and_its_listener(
     shown: gpt2viz.AttentionView, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (alone,) = displayed(shown, monkeypatch)  # in IPython's own terminal
@@ -76,13 +76,13 @@ def test_a_kernel_shows_the_frame_and_what_hears_it(
 
 @pytest.fixture
 def marimo(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Stand in for the parts of marimo that are used; only its own kernel has it loaded."""
+    """Stand in for the parts of marimo that are used, which only its own kernel loads."""
     pieces = {"Html": lambda text: text, "ui": SimpleNamespace(anywidget=lambda widget: widget)}
     monkeypatch.setitem(sys.modules, "marimo", SimpleNamespace(vstack=list, **pieces))
 
 
 @pytest.mark.usefixtures("marimo")
-def test_marimo_shows_the_frame_and_what_hears_it(
+def test_marimo_shows_the_frame_and_its_listener(
     shown: gpt2viz.AttentionView, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     frame, clicks = shown._display_()
@@ -94,7 +94,7 @@ def test_marimo_shows_the_frame_and_what_hears_it(
     assert alone._display_().startswith('<iframe sandbox="allow-scripts"')
 
 
-def test_without_anywidget_it_shows_and_says_what_to_install(
+def test_without_anywidget_the_view_shows_and_selected_names_the_extra(
     shown: gpt2viz.AttentionView, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delitem(sys.modules, "gpt2viz.notebook.clicks", raising=False)
@@ -106,7 +106,7 @@ def test_without_anywidget_it_shows_and_says_what_to_install(
     assert alone["text/html"].startswith('<iframe sandbox="allow-scripts"')
 
 
-def test_a_session_has_what_was_clicked(tmp_path: Path) -> None:
+def test_a_saved_session_has_the_clicked_cell(tmp_path: Path) -> None:
     view = gpt2viz.show(gpt2viz.trace(bundled_model(), "A crane ate fish"))
     view.clicks.clicked = (2, 3, 1, 0)
     chosen = open_session(view.save(tmp_path / "x.json")).parameters

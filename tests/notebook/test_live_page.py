@@ -1,4 +1,4 @@
-"""The page that runs a model: its size, and what it refuses. Chromium compares its numbers."""
+"""The page that runs a model: its size and refusals. tests/browser compares its numbers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.checkpoints import write_checkpoint
 from tests.llama_checkpoints import write_llama
 
 
-def test_a_page_can_be_mailed(tmp_path: Path) -> None:
+def test_a_page_is_small_and_loads_nothing(tmp_path: Path) -> None:
     made = gpt2viz.write_page(bundled_model(), tmp_path / "page.html", "<|endoftext|>A crane")
     assert made.stat().st_size < 6_000_000
     text = made.read_text(encoding="utf-16")
@@ -28,7 +28,7 @@ def test_a_page_can_be_mailed(tmp_path: Path) -> None:
     assert not re.search(r"https?://(?!www\.w3\.org/)", text)
 
 
-def test_what_a_page_cannot_run_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unsupported_models_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     exact = gpt2viz.load_model(write_checkpoint(tmp_path / "exact", activation_function="gelu"))
     listed = replace(bundled_model(), tokenizer=TokenList(["a", "b"]))
     llama = gpt2viz.load_model(write_llama(tmp_path / "llama"))

@@ -41,7 +41,7 @@ class Parts(HTMLParser):
         self.text += data
 
 
-def test_a_trace_shows_itself(trace: gpt2viz.Trace) -> None:
+def test_html_and_text_of_a_trace(trace: gpt2viz.Trace) -> None:
     bundle = trace._repr_mimebundle_(include=None, exclude=None)
     parts = Parts(bundle["text/html"])
     assert parts.tags.count("img") == 1  # ours; the text's own is text
@@ -54,7 +54,7 @@ def test_a_trace_shows_itself(trace: gpt2viz.Trace) -> None:
     assert len(bundle["text/html"]) < 100_000
 
 
-def test_its_picture_is_every_heads_weights(trace: gpt2viz.Trace) -> None:
+def test_a_traces_picture_has_every_heads_weights(trace: gpt2viz.Trace) -> None:
     encoded = Parts(trace._repr_mimebundle_()["text/html"]).image.partition("base64,")[2]
     with Image.open(io.BytesIO(base64.b64decode(encoded))) as picture:
         drawn = np.asarray(picture)
@@ -78,12 +78,12 @@ def test_its_picture_is_every_heads_weights(trace: gpt2viz.Trace) -> None:
             assert (np.diff(shades[order]) >= 0).all()
 
 
-def test_a_long_run_shows_no_picture(tiny: gpt2viz.Model) -> None:
+def test_a_long_run_has_no_picture(tiny: gpt2viz.Model) -> None:
     long = gpt2viz.trace(tiny, [1, 2, 3], explicit=False)
     assert "img" not in Parts(long._repr_mimebundle_()["text/html"]).tags
 
 
-def test_a_figure_holds_the_runs_numbers(trace: gpt2viz.Trace) -> None:
+def test_figures_and_tables_have_the_runs_numbers(trace: gpt2viz.Trace) -> None:
     for stage in gpt2viz.HEAD_STAGES:
         drawn = np.asarray(trace.heatmap(2, 3, stage).data[0].z)
         np.testing.assert_array_equal(drawn, trace.stage(stage, 2)[0, 3], err_msg=stage)
@@ -100,14 +100,14 @@ def test_a_figure_offers_no_upload(trace: gpt2viz.Trace) -> None:
             assert config["displaylogo"] is False
 
 
-def test_all_heads_of_a_layer(trace: gpt2viz.Trace) -> None:
+def test_the_figure_of_a_layer_has_all_heads(trace: gpt2viz.Trace) -> None:
     numbers = [
         drawn.z for drawn in trace.heads(1).data if drawn.type == "heatmap" and drawn.coloraxis
     ]
     np.testing.assert_array_equal(np.stack(numbers), trace.stage("weights", 1)[0])
 
 
-def test_a_reason_shows_itself(trace: gpt2viz.Trace) -> None:
+def test_html_and_heatmap_of_a_reason(trace: gpt2viz.Trace) -> None:
     model = bundled_model()
     row = gpt2viz.explain_row(model, trace, 2, 1, 5)
     case = gpt2viz.reason(row, 3)
@@ -125,7 +125,7 @@ def test_a_reason_shows_itself(trace: gpt2viz.Trace) -> None:
         np.testing.assert_allclose(drawn[-1, -1], table.sum(), rtol=1e-5)
 
 
-def test_what_is_not_there_is_said(trace: gpt2viz.Trace) -> None:
+def test_unknown_stages_and_layers_are_named(trace: gpt2viz.Trace) -> None:
     with pytest.raises(KeyError, match="no stage 'wights'"):
         trace.heatmap(0, 0, "wights")  # type: ignore[arg-type]
     with pytest.raises(IndexError, match="no layer 9"):

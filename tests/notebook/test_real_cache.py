@@ -1,9 +1,9 @@
-"""``gpt2viz.show`` on caches that TransformerLens itself made; skipped where that isn't installed.
+"""``gpt2viz.show`` on real caches of TransformerLens; skipped if that isn't installed.
 
     python -m pytest tests/notebook/test_real_cache.py
 
-in an environment with ``transformer_lens``. Run with 4.3.0 and, for the HookedTransformer that 4.0
-took away, with 3.9.0.
+in an environment with ``transformer_lens``. Run with 4.3.0 and, for HookedTransformer, which 4.0
+removed, with 3.9.0.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tests.notebook.test_show import decoded
 
 pytest.importorskip("transformer_lens")
 IDS = [5, 300, 17, 17, 219, 5]
-#: What the libraries themselves say of their own old ways.
+#: Deprecation warnings of the libraries are no errors here.
 pytestmark = pytest.mark.filterwarnings("default")
 
 
@@ -49,7 +49,7 @@ def hooked() -> Any:
 
 
 @pytest.mark.parametrize("kind", ["bridge", "compatible bridge", "hooked"])
-def test_a_cache_shows_its_own_numbers(tmp_path: Path, kind: str) -> None:
+def test_show_has_the_numbers_of_a_cache(tmp_path: Path, kind: str) -> None:
     write_checkpoint(tmp_path)
     model = hooked() if kind == "hooked" else bridge(tmp_path, kind.startswith("compatible"))
     with torch.inference_mode():

@@ -1,4 +1,4 @@
-"""Attention of any origin: what is read of it, and what a file keeps of it, decoded anew."""
+"""``gpt2viz.show`` on attention of any origin: what is read, and the saved numbers, decoded."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ rng = np.random.default_rng(0)
 
 
 def weights(*shape: int) -> np.ndarray:
-    """Rows drawn evenly of all that sum to 1: of no others are the steps so many bits."""
+    """Rows drawn evenly from all that sum to 1, which compress worst."""
     result = rng.exponential(size=shape)
     return (result / result.sum(axis=-1, keepdims=True)).astype(np.float32)
 
 
-def text_of(html: str, name: str) -> bytes:
+def unpacked(html: str, name: str) -> bytes:
     (result,) = re.findall(rf'<script type="text/plain" {name}>(.*?)</script>', html, re.DOTALL)
     return zlib.decompress(base64.b64decode(result))
 
@@ -43,11 +43,11 @@ def about(html: str) -> Any:
 
 
 def decoded(html: str) -> list[np.ndarray]:
-    """The numbers of every layer, (nh, rows, columns), as the file has them."""
+    """The numbers of every layer in a file, (nh, rows, columns)."""
     text, layers = about(html), []
     for n, layer in enumerate(text["layers"]):
         shape = (text["map"]["heads"], layer["rows"], layer["columns"])
-        content = text_of(html, f'data-layer="{n}"')
+        content = unpacked(html, f'data-layer="{n}"')
         if layer["step"]:
             low, high = np.frombuffer(content, np.uint8).reshape(2, *shape).astype(float)
             codes = low + 256 * high
@@ -81,13 +81,13 @@ CASES: dict[str, tuple[Any, tuple[int, ...]]] = {
 
 
 def in_float32(given: Any) -> np.ndarray:
-    """One array or a list of layers as the numbers that they stand for."""
+    """One array, or a list of layers stacked, in float32."""
     layers = given if isinstance(given, list | tuple) else [given]
     plain = [layer.detach().float() if hasattr(layer, "detach") else layer for layer in layers]
     return np.asarray(np.stack(plain), np.float32)
 
 
-def test_small_attention_arrives_bit_by_bit(subtests: pytest.Subtests) -> None:
+def test_small_attention_is_saved_exactly(subtests: pytest.Subtests) -> None:
     for case in CASES:
         with subtests.test(case=case):
             given, shape = CASES[case]
@@ -96,9 +96,9 @@ def test_small_attention_arrives_bit_by_bit(subtests: pytest.Subtests) -> None:
 
 
 class Jax:
-    """An array of JAX as others see it: it has a shape, a dtype and ``__array__``.
+    """A stand-in for JAX's arrays, with a shape, a dtype and ``__array__``.
 
-    JAX 0.10.2's own of float32, float16 and bfloat16 were tried by hand; it isn't installed here.
+    JAX 0.10.2's own, of float32, float16 and bfloat16, were tried by hand; it isn't installed here.
     """
 
     def __init__(self, values: np.ndarray) -> None:
@@ -108,12 +108,12 @@ class Jax:
         return self.values
 
 
-def test_an_array_is_whatever_numpy_can_read() -> None:
+def test_arrays_that_numpy_can_read_are_shown() -> None:
     given = weights(2, 3, 4, 4)
     np.testing.assert_array_equal(decoded(gpt2viz.show([Jax(a) for a in given]).html()), given)
 
 
-def test_a_long_text_is_kept_in_steps_and_its_error_is_said() -> None:
+def test_a_long_text_is_quantized_and_the_error_is_noted() -> None:
     given = weights(2, 5, 250, 250)
     given[0, 0, 3, 4] = np.nan
     given[1, 0, 3, 4] = np.inf
@@ -129,7 +129,7 @@ def test_a_long_text_is_kept_in_steps_and_its_error_is_said() -> None:
     assert max(layer.error for layer in view.layers) == pytest.approx(off.max(), rel=1e-6)
 
 
-def test_the_largest_error_of_all_layers_is_said() -> None:
+def test_the_largest_error_of_all_layers_is_noted() -> None:
     given = np.zeros((2, 10, 250, 250), np.float32)
     given[0] = 0.004  # on a step
     given[1] = 0.0042
@@ -144,19 +144,19 @@ def test_the_strongest_links_across_two_texts() -> None:
     assert links[1][0] == [0, 2, "0.60"]
 
 
-def test_one_of_several_texts() -> None:
+def test_text_chooses_one_of_several_texts() -> None:
     given = weights(2, 3, 4, 5, 5)
     for case, expected in (
         (given, given[:, 2]),
-        (given[0], given[:1, 2]),  # one layer: where a text is named, the first axis is texts
+        (given[0], given[:1, 2]),  # one layer: with text=, the first axis is texts
         (list(given), given[:, 2]),
-        (given[0, :, 0], given[:1, 2, :1]),  # of one head, as nn.MultiheadAttention's mean is
+        (given[0, :, 0], given[:1, 2, :1]),  # one head, as nn.MultiheadAttention's mean
     ):
         result = decoded(gpt2viz.show(case, list("abcde"), text=2).html())
         np.testing.assert_array_equal(result, expected)
 
 
-def test_what_a_mask_was_filled_with_is_no_number() -> None:
+def test_a_masks_fill_values_are_read_as_minus_infinity() -> None:
     scores = rng.normal(size=(2, 3, 6, 6)).astype(np.float32)
     later = np.triu(np.ones((6, 6), bool), 1)
     plain = np.where(later, -np.inf, scores)
@@ -170,7 +170,7 @@ def test_what_a_mask_was_filled_with_is_no_number() -> None:
     assert not any("fill" in note for note in gpt2viz.show(plain, stage="masked_scores").notes)
 
 
-def test_colours_end_where_small_weights_are_seen() -> None:
+def test_the_colour_scale_ends_low_enough_for_small_weights() -> None:
     faint = np.array([np.tril(weights(300, 300)) for _ in range(4)], np.float32)
     faint /= faint.sum(axis=-1, keepdims=True)
     most = float(np.median(faint.max(axis=-1)))
@@ -178,14 +178,14 @@ def test_colours_end_where_small_weights_are_seen() -> None:
     end = view.about["lines"]["peak"]
     assert most <= end <= 2 * most
     assert view.about["large"]["panels"][0]["high"] == pytest.approx(end)
-    cells = np.frombuffer(text_of(view.html(), 'data-part="map"'), np.uint8).reshape(4, 40, 40)
+    cells = np.frombuffer(unpacked(view.html(), 'data-part="map"'), np.uint8).reshape(4, 40, 40)
     pooled_ = [blocks(head, 40) for head in faint]
     seen = np.tri(40, dtype=bool)
     correct = np.clip(np.array(pooled_) / end, 0, 1)[:, seen]
     np.testing.assert_allclose(cells[:, seen] / 252, correct, atol=0.5 / 252 + 1e-6)
     assert f"{100 * (faint > end).mean():.2f} % of the numbers are larger" in " ".join(view.notes)
     result = np.stack(decoded(view.html()))[0]
-    assert np.abs(result - faint).max() < end / 64  # a step is a colour that is told from the next
+    assert np.abs(result - faint).max() < end / 64  # a step changes the colour visibly
     for given, vmax, expected in (
         (faint, 1, 1.0),
         (faint, 0.5, 0.5),
@@ -196,7 +196,7 @@ def test_colours_end_where_small_weights_are_seen() -> None:
         assert panel["high"] == pytest.approx(expected)
 
 
-def test_title_and_head_are_those_that_were_asked_for() -> None:
+def test_title_and_head_can_be_chosen() -> None:
     view = gpt2viz.show(weights(2, 3, 4, 4), title="Mine <b>", head=(1, 2))
     assert view.title == "Mine <b>"
     assert "<title>Mine &lt;b&gt;" in view.html()
@@ -206,14 +206,14 @@ def test_title_and_head_are_those_that_were_asked_for() -> None:
         assert gpt2viz.show(weights(2, 3, 4, 4), head=head).about["chosen"] == 5
 
 
-class Tokens:
-    """A tokenizer of transformers, as far as is asked of it."""
+class StubTokenizer:
+    """The part of a transformers tokenizer that is used."""
 
     def decode(self, ids: list[int]) -> str:
         return chr(ids[0])
 
 
-def test_what_generate_returns_is_stitched_into_one_picture() -> None:
+def test_attention_of_generate_becomes_one_picture() -> None:
     from transformers import GPT2Config, GPT2LMHeadModel
 
     model = GPT2LMHeadModel(
@@ -240,8 +240,8 @@ def test_what_generate_returns_is_stitched_into_one_picture() -> None:
     texts = [chr(n).encode() for n in written[0].sequences[1, :-1]]
     for output in written:
         for given, rest in (
-            (output, (Tokens(),)),
-            (output.attentions, (Tokens(), output.sequences)),
+            (output, (StubTokenizer(),)),
+            (output.attentions, (StubTokenizer(), output.sequences)),
             (output.attentions, (texts,)),
         ):
             view = gpt2viz.show(given, *rest, text=1)
@@ -249,17 +249,17 @@ def test_what_generate_returns_is_stitched_into_one_picture() -> None:
             np.testing.assert_allclose(decoded(view.html()), expected, atol=1e-6)
             assert [name.split(" ", 1)[1] for name in view.about["keys"]] == list(map(label, texts))
     with pytest.raises(gpt2viz.AttentionError, match="num_beams=1"):
-        gpt2viz.show(model.generate(ids, num_beams=2, **requests), Tokens(), text=0)
+        gpt2viz.show(model.generate(ids, num_beams=2, **requests), StubTokenizer(), text=0)
 
 
-def test_steps_over_another_text_are_put_below_each_other() -> None:
+def test_cross_attention_of_steps_is_stacked() -> None:
     cross = weights(5, 2, 4, 7)  # what five steps read of seven keys
     steps = [[step[:, :1]] for step in cross]
     result = decoded(gpt2viz.show(steps, (list("abcde"), list("uvwxyz!"))).html())
     np.testing.assert_array_equal(result, cross[:, :, 0].transpose(1, 0, 2)[None])
 
 
-def test_a_fast_tokenizers_output_names_the_tokens() -> None:
+def test_a_fast_tokenizers_encoding_names_the_tokens() -> None:
     class Encoding(dict[str, Any]):
         def tokens(self, text: int = 0) -> list[str]:
             return [["A", "Ġcrane", "▁ate"], ["x", "y", "z"]][text]
@@ -271,13 +271,13 @@ def test_a_fast_tokenizers_output_names_the_tokens() -> None:
     assert view.about["keys"] == ["0 x", "1 y", "2 z"]
 
 
-def test_ids_of_both_texts() -> None:
+def test_ids_of_both_texts_name_queries_and_keys() -> None:
     ids = torch.tensor([[97, 98]]), torch.tensor([[99, 100, 101]])
-    view = gpt2viz.show(weights(1, 2, 2, 3), Tokens(), ids)
+    view = gpt2viz.show(weights(1, 2, 2, 3), StubTokenizer(), ids)
     assert (view.about["queries"], view.about["keys"]) == (["0 a", "1 b"], ["0 c", "1 d", "2 e"])
 
 
-def test_rows_that_do_not_sum_to_1_are_said() -> None:
+def test_rows_that_do_not_sum_to_1_are_noted() -> None:
     given = weights(1, 3, 4, 4)
     given[0, 1, 2] *= 0.5
     given[0, 2, 0] *= 0.25
@@ -288,13 +288,13 @@ def test_rows_that_do_not_sum_to_1_are_said() -> None:
 
 
 def blocks(matrix: np.ndarray, side: int) -> np.ndarray:
-    """The largest of each block, cell by cell."""
+    """The largest number of each block, by slicing."""
     edges = [[n * size // side for n in range(side + 1)] for size in matrix.shape]
     cuts = [[slice(a, b) for a, b in pairwise(e)] for e in edges]
     return np.array([[matrix[down, across].max() for across in cuts[1]] for down in cuts[0]])
 
 
-def test_what_is_too_much_is_pooled_but_for_the_layers_that_are_asked_for(
+def test_large_attention_is_pooled_except_in_chosen_layers(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(module, "WHOLE", 2 * 3 * 20**2)
@@ -309,11 +309,11 @@ def test_what_is_too_much_is_pooled_but_for_the_layers_that_are_asked_for(
     assert "Of every layer" in " ".join(gpt2viz.show(given).notes)
 
 
-def test_a_file_is_no_larger_than_promised() -> None:
-    """Each layer is packed by itself, so one of each kind tells the size of twelve.
+def test_files_keep_the_promised_size() -> None:
+    """Each layer is compressed by itself, so one of each kind gives the size of twelve.
 
-    Rows drawn evenly from all that sum to 1: numbers of no other distribution with their mean,
-    1/256 and 1/1,024, have so large an entropy (the geometric one's), and nothing is masked.
+    Rows are drawn evenly from all that sum to 1: no other distribution with their mean, 1/256 or
+    1/1,024, has a larger entropy (the geometric one's), and nothing is masked.
     """
     view = gpt2viz.show([weights(10, 256, 256)], vmax=1)
     head, tile = (len(text) / 10 for text in (view.layers[0].text, view.parts["map"]))
@@ -326,20 +326,20 @@ def test_a_file_is_no_larger_than_promised() -> None:
     assert rest + 4 * 12 * whole + 8 * 12 * part < 25_000_000  # all numbers of four layers
 
 
-def test_small_pictures_have_the_largest_of_their_blocks() -> None:
+def test_thumbnails_have_the_largest_number_of_each_block() -> None:
     given = weights(1, 2, 90, 60)
     html = gpt2viz.show(given, (list("q" * 90), list("k" * 60)), vmax=1).html()
-    cells = np.frombuffer(text_of(html, 'data-part="map"'), np.uint8).reshape(2, 40, 40)
+    cells = np.frombuffer(unpacked(html, 'data-part="map"'), np.uint8).reshape(2, 40, 40)
     for head, result in zip(given[0], cells, strict=True):
         np.testing.assert_allclose(result / 252, blocks(head, 40), atol=0.5 / 252 + 1e-6)
 
 
-def test_cells_that_are_nothing_everywhere_are_grey_and_said() -> None:
+def test_cells_that_are_zero_in_every_head_are_grey_and_noted() -> None:
     seen = np.tril(np.ones((6, 6), bool))
     given = weights(2, 3, 6, 6) * seen
     given /= given.sum(axis=-1, keepdims=True)
     view = gpt2viz.show(given)
-    hidden = np.frombuffer(text_of(view.html(), 'data-part="whole"'), np.uint8)
+    hidden = np.frombuffer(unpacked(view.html(), 'data-part="whole"'), np.uint8)
     bits = np.unpackbits(hidden, bitorder="little")[:36]
     np.testing.assert_array_equal(bits.reshape(6, 6), ~seen)
     assert "Grey: 0 in every head of every layer." in view.notes
@@ -347,7 +347,7 @@ def test_cells_that_are_nothing_everywhere_are_grey_and_said() -> None:
     assert "Grey" not in " ".join(gpt2viz.show(weights(2, 3, 6, 6)).notes)
 
 
-def test_scores_are_no_weights() -> None:
+def test_scores_are_not_shown_as_weights() -> None:
     given = rng.normal(size=(2, 3, 6, 6)).astype(np.float32)
     given[..., ~np.tril(np.ones((6, 6), bool))] = -np.inf
     view = gpt2viz.show(given)
@@ -358,7 +358,7 @@ def test_scores_are_no_weights() -> None:
     np.testing.assert_array_equal(decoded(view.html()), given)
 
 
-def test_a_traces_tokens_and_weights() -> None:
+def test_a_trace_shows_its_tokens_and_weights() -> None:
     trace = gpt2viz.trace(bundled_model(), f"The cat {HOSTILE}")
     view = gpt2viz.show(trace)
     n_layer = trace.config.n_layer
@@ -372,7 +372,7 @@ def test_a_traces_tokens_and_weights() -> None:
     np.testing.assert_array_equal(scores[1], trace.stage("masked_scores", 1)[0])
 
 
-def test_an_output_of_transformers() -> None:
+def test_outputs_of_transformers() -> None:
     from transformers import BertConfig, BertModel
 
     torch.manual_seed(0)
@@ -455,7 +455,7 @@ WRONG: dict[str, tuple[tuple[Any, ...], dict[str, Any], str]] = {
 }
 
 
-def test_what_does_not_fit_is_said_with_the_remedy(subtests: pytest.Subtests) -> None:
+def test_wrong_arguments_are_refused_with_a_remedy(subtests: pytest.Subtests) -> None:
     for case in WRONG:
         with subtests.test(case=case):
             given, options, text = WRONG[case]
@@ -463,7 +463,7 @@ def test_what_does_not_fit_is_said_with_the_remedy(subtests: pytest.Subtests) ->
                 gpt2viz.show(*given, **options)
 
 
-def test_a_hostile_token_stays_a_token(tmp_path: Path) -> None:
+def test_markup_in_tokens_is_escaped(tmp_path: Path) -> None:
     view = gpt2viz.show(weights(3, 3), ["</script>", "<img/src=x>", HOSTILE])
     path = view.save(tmp_path / "attention.html")
     html = path.read_text(encoding="utf-8")
@@ -478,7 +478,7 @@ def test_a_hostile_token_stays_a_token(tmp_path: Path) -> None:
         view.save(tmp_path / "no" / "folder.html")
 
 
-def test_a_session_is_of_a_run(tmp_path: Path) -> None:
+def test_only_a_trace_is_saved_as_a_session(tmp_path: Path) -> None:
     with pytest.raises(gpt2viz.ExportError, match=r"as numbers: save it as \.html"):
         gpt2viz.show(np.eye(3)).save(tmp_path / "x.json")
     trace = gpt2viz.trace(bundled_model(), "A crane ate fish")
@@ -489,7 +489,7 @@ def test_a_session_is_of_a_run(tmp_path: Path) -> None:
     assert again.about["chosen"] == view.about["chosen"]
     np.testing.assert_array_equal(decoded(again.html()), decoded(view.html()))
     session = json.loads(path.read_text(encoding="utf-8"))
-    for layer, head in ((n_layer, 0), (0, n_head), (0, -1)):  # another model's, or nobody's
+    for layer, head in ((n_layer, 0), (0, n_head), (0, -1)):  # another model's, or of no model
         session["parameters"] |= {"layer": str(layer), "head": str(head)}
         path.write_text(json.dumps(session), encoding="utf-8")
         assert gpt2viz.show(path).about["chosen"] == view.about["chosen"]

@@ -1,4 +1,4 @@
-"""A watched model as a picture: texts, generation, beams, batches, and what tokens are called."""
+"""A watched model as a picture: texts, generation, beams, batches and labels of tokens."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def labels(ids: torch.Tensor) -> list[str]:
     return [f"{n} {chr(97 + int(token) % 26)}" for n, token in enumerate(ids)]
 
 
-def test_what_was_generated_is_one_picture() -> None:
+def test_generated_tokens_are_in_one_picture() -> None:
     model, mask = made("Gemma3"), MASKS["left"]
     options = {**GREEDY, "return_dict_in_generate": True}
     with gpt2viz.watch(model) as run:
@@ -54,7 +54,7 @@ def test_what_was_generated_is_one_picture() -> None:
         gpt2viz.show(run)
 
 
-def test_beams_and_two_texts() -> None:
+def test_beams_of_two_texts() -> None:
     model, inputs = made("T5"), {"input_ids": IDS, "attention_mask": MASKS["right"]}
     options = {"num_beams": 3, "return_dict_in_generate": True, "output_scores": True}
     with gpt2viz.watch(model) as run:
@@ -70,7 +70,7 @@ def test_beams_and_two_texts() -> None:
         assert view.about["keys"] == labels(keys)
 
 
-def test_what_is_left_out_is_said() -> None:
+def test_notes_list_what_is_left_out() -> None:
     model = made("Llama")
     with torch.no_grad(), gpt2viz.watch(model, layers=[1], heads=[3, 1]) as run:
         model(IDS[:1])
@@ -83,7 +83,7 @@ def test_what_is_left_out_is_said() -> None:
     assert "the rest is left out" in " ".join(view.notes)
 
 
-def test_a_processor_names_the_patches() -> None:
+def test_a_processor_finds_the_image_patches() -> None:
     model, image = llava(), np.zeros((8, 8, 3), np.uint8)
     ids, pixels = torch.tensor([[3, *[59] * 16, 5, 6, 7]]), torch.randn(1, 3, 16, 16)
     with gpt2viz.watch(model) as run:
@@ -112,7 +112,7 @@ TOKENS: dict[str, tuple[list[Any], list[str]]] = {
 }
 
 
-def test_tokens_are_read_back_from_their_vocabularies_letters(subtests: pytest.Subtests) -> None:
+def test_vocabulary_entries_are_decoded_to_labels(subtests: pytest.Subtests) -> None:
     for case, (tokens, expected) in TOKENS.items():
         with subtests.test(case=case):
             n = len(tokens)

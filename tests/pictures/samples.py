@@ -22,7 +22,7 @@ from gpt2viz.pictures.picture import Heatmaps, Lens, Picture, Points, Reading
 from gpt2viz.pictures.plotly.figure import Figure, render
 from gpt2viz.pictures.prediction import probability_bars, token_bars
 
-#: Tokens as they come from outside: markup, formulas, the name of a colour, the same one twice.
+#: Awkward tokens: markup, a formula, a colour's name, and one twice.
 LABELS = ("<b>", "$x$", "#93a8ff", "cat", "cat")
 SITES: Any = ("embedding", None), ("residual_mid", 0), ("residual", 0)
 
@@ -33,7 +33,7 @@ def heatmaps(panels: Sequence[Panel], colors: Palette, **options: Any) -> Figure
 
 
 def weights(seed: int, n: int = 5) -> np.ndarray:
-    """Rows that sum to 1, (n, n), 0 where the key comes later."""
+    """Causal attention weights (n, n): rows sum to 1."""
     numbers = np.tril(np.random.default_rng(seed).random((n, n)))
     return (numbers / numbers.sum(axis=1, keepdims=True)).astype(np.float32)
 
@@ -93,7 +93,7 @@ def one_of_every_kind() -> dict[str, Picture]:
 
 
 def still(step: int = 0) -> Still:
-    """The mask, open and closed over the first of two words that look like markup."""
+    """A causal mask, first open and then closed, over two words that look like markup."""
     scores, closed = np.array([[0.5, 0.125], [-2.0, 1.0]]), np.array([[0.5, -np.inf], [-2.0, 1.0]])
     states = [
         (scores, np.array([[0.625, 0.375], [0.25, 0.75]])),
@@ -103,7 +103,7 @@ def still(step: int = 0) -> Still:
 
 
 def points() -> Points:
-    """Three words in a plane, one of them worked out from others."""
+    """Three words in a plane, one of them computed from others."""
     coordinates = [0.5, -1.25, 2.0], [0.75, 3.5, -0.125]
     return Points("words", ["cat", "<b>", "#93a8ff"], *coordinates, "one", "other", made=[2])
 

@@ -1,4 +1,4 @@
-"""The visual language of the heatmaps: what each kind of cell looks like, and on which scale."""
+"""Heatmaps: the colours of each kind of cell, scales, numbers, pooling and parts."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ def panel(values: Any, masked: Any = None) -> Panel:
     )
 
 
-def test_cells_are_squares_where_queries_meet_keys_and_rows_of_a_list_are_none() -> None:
+def test_only_pairs_of_tokens_have_square_cells() -> None:
     square = panel([[1, 2], [3, 4]])
     assert square.of_pairs
     assert not replace(square, rows=Axis("", ["raw scores", "scaled scores"])).of_pairs
 
 
 def overlays(figure: go.Figure) -> dict[str, np.ndarray]:
-    """Colour -> cells, for everything that is painted over the scale."""
+    """Colour -> cells, for all that is painted over the colour scale."""
     return {
         trace.colorscale[0][1]: ~np.isnan(trace.z)
         for trace in figure.data
@@ -54,7 +54,7 @@ def overlays(figure: go.Figure) -> dict[str, np.ndarray]:
 
 
 @pytest.mark.parametrize("colors", [LIGHT, DARK], ids=["light", "dark"])
-def test_masked_nan_and_infinite_are_three_pictures_and_zero_is_none(colors: Palette) -> None:
+def test_masked_nan_infinite_and_zero_look_different(colors: Palette) -> None:
     figure = heatmaps(
         [panel([[0, -INF, 1], [NAN, 2, -INF], [INF, 0, 0]], [[0, 1, 0], [0, 0, 0], [0, 0, 0]])],
         colors,
@@ -85,7 +85,7 @@ def test_ranges(scale: Scale, values: list[list[float]], expected: tuple[float, 
     assert (drawn["low"], drawn["high"]) == expected
 
 
-def test_what_is_compared_shares_one_range() -> None:
+def test_compared_panels_share_one_range() -> None:
     both = panel([[0.1, 0], [0, 0]]), panel([[0, 0], [0, -7]])
     assert shared_range(both, "signed") == (-7, 7)
 
@@ -98,7 +98,7 @@ def test_what_is_compared_shares_one_range() -> None:
         ([[164, 0], [0, 0]], "%{z:.2f}"),
     ],
 )
-def test_numbers_in_cells_show_two_digits_at_least(values: list[list[float]], written: str) -> None:
+def test_numbers_in_cells_have_at_least_two_digits(values: list[list[float]], written: str) -> None:
     figure = heatmaps([panel(values)], LIGHT, scale="signed")
     assert figure.data[0].texttemplate == written
 
@@ -110,7 +110,7 @@ def test_rounding_is_not_shown_as_a_difference(apart: float, reach: float) -> No
     assert (axis.cmin, axis.cmax) == pytest.approx((-reach, reach))
 
 
-def test_numbers_stand_only_where_there_is_room() -> None:
+def test_only_small_matrices_have_numbers_in_cells() -> None:
     def texts(numbers: int) -> list[str | None]:
         small, large = panel([[0, 1], [1, 1]]), panel(np.zeros((7, 7)))
         return [t.texttemplate for t in heatmaps([small, large], LIGHT, numbers=numbers).data]
@@ -120,7 +120,7 @@ def test_numbers_stand_only_where_there_is_room() -> None:
     assert texts(0) == [None, None]
 
 
-def test_markup_in_a_token_is_written_out() -> None:
+def test_markup_in_a_token_is_escaped() -> None:
     tricky = Panel(
         "title",
         np.zeros((2, 2), np.float32),
@@ -132,7 +132,7 @@ def test_markup_in_a_token_is_written_out() -> None:
     assert figure.layout.yaxis.ticktext[0] == "&lt;b&gt;x&lt;/b&gt;"
 
 
-def test_words_stand_in_the_cells_and_tell_more_under_the_pointer() -> None:
+def test_lens_cells_have_words_and_hover_texts() -> None:
     axes = Axis("", ["layer 0, after MLP"], numbered=False), Axis("after token", ["<b>", "a"])
     words, messages = [["<i>", "b"]], [["<i> 25 %\nrank 2", "b 50 %"]]
     panel = Panel("", np.array([[0.25, 0.5]], np.float32), *axes, words=words, hover=messages)
@@ -143,7 +143,7 @@ def test_words_stand_in_the_cells_and_tell_more_under_the_pointer() -> None:
     assert drawn["bar"] == "attention weight"
 
 
-def test_pooling_keeps_the_largest_its_place_and_the_mask() -> None:
+def test_pooling_keeps_the_largest_its_position_and_the_mask() -> None:
     T, size = 10, 4
     rng = np.random.default_rng(0)
     labels = [f"t{n}" for n in range(T)]
@@ -169,14 +169,14 @@ def test_pooling_keeps_the_largest_its_place_and_the_mask() -> None:
     assert pooled.quantity == "largest attention weight of this block"
 
 
-def test_pooling_signed_numbers_keeps_the_one_farthest_from_zero() -> None:
+def test_pooling_signed_numbers_keeps_the_farthest_from_zero() -> None:
     whole = panel([[1, -3, 0, 0], [2, 0.5, 0, 0], [NAN, 1, -INF, 5], [1, 1, 0, 0]])
     pooled = pool_panel(whole, 2)
     assert_array_equal(pooled.values, [[-3, 0], [NAN, -INF]])
     assert pooled.quantity == "farthest from 0: attention weight of this block"
 
 
-def test_pooling_shrinks_only_what_is_long() -> None:
+def test_pooling_shrinks_only_long_axes() -> None:
     values = np.arange(12, dtype=np.float32).reshape(6, 2)
     whole = Panel("", values, Axis("token", list("abcdef")), Axis("dimension", ["0", "1"]))
     pooled = pool_panel(whole, 3)
@@ -185,7 +185,7 @@ def test_pooling_shrinks_only_what_is_long() -> None:
     assert pooled.columns.names() == ["0", "1"]
 
 
-def test_a_part_of_a_text_keeps_its_numbers_places_and_mask() -> None:
+def test_crop_keeps_numbers_positions_and_mask() -> None:
     T = 6
     values = np.arange(T * T, dtype=np.float32).reshape(T, T)
     masked = np.triu(np.ones((T, T), bool), 1)
@@ -202,7 +202,7 @@ def test_a_part_of_a_text_keeps_its_numbers_places_and_mask() -> None:
     assert crop(whole, range(T), range(T)).rows.row_at(T - 1) == T - 1
 
 
-def test_a_part_takes_words_and_blocks_whole() -> None:
+def test_crop_takes_whole_words() -> None:
     words = Axis("query", ["un", "believ", "able"], [0, 3, 7])
     whole = Panel("", np.eye(3, dtype=np.float32), words, words)
     assert crop(whole, range(4, 5), None).rows.names() == ["3 believ"]
@@ -212,13 +212,13 @@ def test_a_part_takes_words_and_blocks_whole() -> None:
 
 
 @pytest.mark.parametrize(("row", "column"), [(1, None), (None, 5), (3, 5)])
-def test_no_frame_round_what_lies_outside_the_part(row: int | None, column: int | None) -> None:
+def test_a_row_or_column_outside_the_part_has_no_frame(row: int | None, column: int | None) -> None:
     part = crop(panel(np.zeros((6, 6))), range(2, 5), range(2, 5))
     assert Heatmaps("what", [part], row=row, column=column).frame(part) is None
     assert Heatmaps("what", [part], row=3, column=2).frame(part) == ((1, 1), (0, 0))
 
 
-def test_pooled_words_keep_the_places_of_their_tokens() -> None:
+def test_pooled_words_keep_the_positions_of_their_tokens() -> None:
     positions = [0, 1, 4, 5, 9]
     words = Axis("query", list("abcde"), positions)
     pooled = pool_panel(Panel("", np.eye(5, dtype=np.float32), words, words), 2).rows
@@ -228,7 +228,7 @@ def test_pooled_words_keep_the_places_of_their_tokens() -> None:
 
 
 @pytest.mark.parametrize("n_tokens", [3, 100])
-def test_the_overview_says_which_head_and_block_a_cell_is(n_tokens: int) -> None:
+def test_the_overview_names_head_and_block_of_each_cell(n_tokens: int) -> None:
     rng = np.random.default_rng(0)
     layers = [rng.random((3, n_tokens, n_tokens), np.float32) for _ in range(2)]
     tiles = thumbnails(layers)
@@ -246,8 +246,8 @@ def test_the_overview_says_which_head_and_block_a_cell_is(n_tokens: int) -> None
 
 
 @pytest.mark.parametrize("added", [[np.nan, -0.6], [-0.6, np.nan], [np.nan, np.nan]])
-def test_a_path_has_room_for_its_lowest_point(added: list[float]) -> None:
-    """The addition of a part that is switched off points nowhere."""
+def test_a_paths_axis_includes_its_lowest_point(added: list[float]) -> None:
+    """Also if a part is switched off, whose addition has no direction (NaN)."""
     sites: Any = (("attention_output", 0), ("mlp_output", 0))
     stream = Path(sites, np.array([1.0, 0.5]), np.zeros(2))
     parts = Path(sites, np.array(added), np.zeros(2))
@@ -255,7 +255,7 @@ def test_a_path_has_room_for_its_lowest_point(added: list[float]) -> None:
     assert (low, high) == pytest.approx((-0.65 if -0.6 in added else -0.05, 1.05))
 
 
-def test_a_masked_cell_has_a_sign_where_others_have_a_number() -> None:
+def test_masked_and_non_finite_cells_have_a_sign_instead_of_a_number() -> None:
     values = np.array([[1, 0, 0], [0.5, 0.5, 0], [np.nan, 0, np.inf]], np.float32)
     axis = ("a", "b", "c")
     masked = np.triu(np.ones((3, 3), bool), 1)

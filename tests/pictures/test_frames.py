@@ -1,4 +1,4 @@
-"""Frames as values: each block stands where its number stands, and is as long or dark as it is."""
+"""Frames as values: the position, length and shade of every block follow from its number."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 def marks(frame: Frame) -> dict[str, Mark]:
     result = {mark.key: mark for mark in frame.marks}
-    assert len(result) == len(frame.marks)  # each key once, else blocks would change places
+    assert len(result) == len(frame.marks)  # unique keys, else blocks would swap
     for mark in frame.marks:
         assert mark.x >= 0
         assert mark.x + mark.wide <= 1 + 1e-9
     return result
 
 
-def test_a_cell_stands_in_its_row_and_column_as_dark_as_its_number() -> None:
+def test_mask_cells_have_the_position_and_shade_of_their_number() -> None:
     scores = np.array([[0.5, -np.inf], [-2.0, 1.0]])
     weights = np.array([[1.0, 0.0], [0.05, 0.95]])
     weights[0, 1] = 0
@@ -50,8 +50,8 @@ def test_a_cell_stands_in_its_row_and_column_as_dark_as_its_number() -> None:
 
 
 @pytest.mark.parametrize("colors", [LIGHT, DARK], ids=["light", "dark"])
-def test_a_still_is_drawn_as_the_frame_is(colors: Palette) -> None:
-    """Its blocks are on one scale across and on one down; words that look like markup are words."""
+def test_a_still_is_drawn_as_its_frame(colors: Palette) -> None:
+    """With one scale across and one down; words that look like markup are escaped."""
     picture = still(1)
     root = ElementTree.fromstring(svg.draw(picture, colors).svg())  # noqa: S314 (our own)
     blocks = [mark for mark in picture.frame.marks if mark.role != ""]
@@ -75,7 +75,7 @@ def test_a_still_is_drawn_as_the_frame_is(colors: Palette) -> None:
     assert [word.attrib["fill"] for word in words] == [ink(f) if f else colors.ink for f in fills]
 
 
-def test_a_hidden_weight_is_drawn_as_masked_in_its_own_frame_only() -> None:
+def test_a_hidden_weight_is_masked_only_in_its_own_frame() -> None:
     scores, weights = np.zeros((2, 2)), np.full((2, 2), 0.5)
     closed = np.array([[0, -np.inf], [0, 0]]), np.array([[1, 0], [0.5, 0.5]])
     states = [(scores, weights), closed]
@@ -87,7 +87,7 @@ def test_a_hidden_weight_is_drawn_as_masked_in_its_own_frame_only() -> None:
     assert (second.role, second.text) == ("masked", "0")
 
 
-def test_a_mixture_moves_by_each_words_share_and_then_to_that_of_others() -> None:
+def test_a_mixture_moves_by_each_words_weighted_value() -> None:
     bird = np.array([[0.5, 0.5], [0.7, 0.3], [0.9, -0.1]]), np.array([0.4, 0.3, 0.3])
     machine = bird[0][:, ::-1], bird[1]
     both = []
@@ -116,7 +116,7 @@ def test_a_mixture_moves_by_each_words_share_and_then_to_that_of_others() -> Non
     assert drawn.frames[4].caption == "The same word with “x y”: now [0.26, 0.68]."
 
 
-def test_pieces_merge_where_they_stand_and_only_the_new_one_stands_out() -> None:
+def test_pieces_merge_in_place_and_only_the_new_one_is_highlighted() -> None:
     states = [(b" ", b"l", b"o", b"l", b"o"), (b" ", b"lo", b"l", b"o"), (b" ", b"lo", b"lo")]
     drawn = frames.merging_pieces(states, list("abc"))
     assert drawn.what == "The merges of ·lolo"
@@ -133,7 +133,7 @@ def test_pieces_merge_where_they_stand_and_only_the_new_one_stands_out() -> None
     assert new == [[], ["byte 1"], ["byte 3"]]
 
 
-def test_blocks_keep_their_size_and_stand_where_their_numbers_do(subtests: pytest.Subtests) -> None:
+def test_split_heads_keep_the_size_and_order_of_blocks(subtests: pytest.Subtests) -> None:
     cases: list[tuple[int, int]] = [(4, 12), (3, 24), (1, 1), (4, 4), (1, 6), (4, 1), (2, 2)]
     for T, nh in cases:
         with subtests.test(T=T, nh=nh):
@@ -166,7 +166,7 @@ def test_blocks_keep_their_size_and_stand_where_their_numbers_do(subtests: pytes
                 gaps = [b.x - a.x - a.wide for a, b in itertools.pairwise(cuts)]
                 assert all(gap > 0.001 for gap in gaps)
                 assert len({mark.y for mark in row + cuts}) == 1
-            for head in range(nh):  # a head's tokens below each other, under its name
+            for head in range(nh):  # each head's tokens in a column, under its name
                 column = [sheets[f"{token} {head}"] for token in range(T)]
                 assert len({mark.x for mark in column}) == 1
                 assert np.allclose(np.diff([mark.y for mark in column]), column[0].tall)
@@ -175,7 +175,7 @@ def test_blocks_keep_their_size_and_stand_where_their_numbers_do(subtests: pytes
                 assert title.x + title.wide / 2 == pytest.approx(column[0].x + column[0].wide / 2)
 
 
-def test_bars_are_as_long_as_their_numbers_on_one_scale() -> None:
+def test_bars_have_lengths_in_proportion_to_their_numbers() -> None:
     first = Stop("a", 2.0, 2.0, None, [(7, "·x"), (9, "·y")], [1.0, 0.25])
     then = Stop("b", 3.0, 4.0, -0.5, [(9, "·y"), (3, "z" * 30)], [0.5, np.nan])
     before, after = map(marks, frames.way_through([first, then]).frames)
@@ -191,7 +191,7 @@ def test_bars_are_as_long_as_their_numbers_on_one_scale() -> None:
     assert len(after["token 3 name"].text) == 14
 
 
-def test_numbers_that_are_none_have_no_length() -> None:
+def test_bars_of_nan_and_infinity_have_no_length() -> None:
     lost = Stop("a", np.nan, np.inf, np.nan, [], [])
     (only,) = frames.way_through([lost]).frames
     result = marks(only)

@@ -1,4 +1,4 @@
-"""Colours say what they mean on both pages: a weight, no weight, the first case, the second."""
+"""Colours mean the same in light and dark: a weight, masked, the first case, the second."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from tests.pictures.samples import heatmaps
 
 BOTH = pytest.mark.parametrize("colors", [LIGHT, DARK], ids=["light", "dark"])
 ROOT = Path(__file__).parents[2]
-#: Apart in CIE L*a*b* (1976): 2.3 is what can just be told apart, side by side.
-APART = 7.5
-#: What is true of a colour on one of the two pages only.
-LIGHTNESS = re.compile(r"\b(dark|light|bright|pale)(er|est)?\b(?! (up|page|theme|GPT))", re.I)
+#: Distance in CIE L*a*b* (1976); 2.3 is just noticeable, side by side.
+DISTANCE = 7.5
+#: Words about a colour that hold only in light or only in dark mode.
+LIGHTNESS_WORDS = re.compile(r"\b(dark|light|bright|pale)(er|est)?\b(?! (up|page|theme|GPT))", re.I)
 
 
 def rgb(color: str) -> np.ndarray:
@@ -63,8 +63,8 @@ def contrast(color: str, other: str) -> float:
 
 
 @BOTH
-def test_what_is_written_can_be_read(colors: Palette) -> None:
-    """In a cell of any shade, and in a colour on the page: 4.5 to 1 (WCAG 2.2, 1.4.3)."""
+def test_text_has_enough_contrast(colors: Palette) -> None:
+    """At least 4.5 to 1 (WCAG 2.2, 1.4.3), in cells of any shade and in colour on the page."""
     fills = [f"#{r:02x}{g:02x}{b:02x}" for r, g, b in product(range(0, 256, 15), repeat=3)]
     for scale in (colors.unit, colors.signed):
         fills += ["#" + "".join(f"{c:02x}" for c in row) for row in ramp(scale).round().astype(int)]
@@ -76,17 +76,17 @@ def test_what_is_written_can_be_read(colors: Palette) -> None:
 
 
 @BOTH
-def test_a_masked_cell_looks_like_no_weight(colors: Palette) -> None:
+def test_masked_colours_differ_from_those_of_all_weights(colors: Palette) -> None:
     greys = [lab(rgb(color)) for color in (colors.masked, colors.masked_other)]
     for scale in (colors.unit, colors.signed):
         for grey in greys:
-            assert np.linalg.norm(lab(ramp(scale)) - grey, axis=1).min() > APART
-    assert np.linalg.norm(greys[0] - greys[1]) > APART / 2  # they stand side by side
+            assert np.linalg.norm(lab(ramp(scale)) - grey, axis=1).min() > DISTANCE
+    assert np.linalg.norm(greys[0] - greys[1]) > DISTANCE / 2  # they stand side by side
 
 
 @BOTH
 @pytest.mark.parametrize("n", [4, 100])
-def test_masked_cells_are_a_chessboard(colors: Palette, n: int) -> None:
+def test_masked_cells_form_a_chessboard(colors: Palette, n: int) -> None:
     masked = np.triu(np.ones((n, n), bool), 1)
     axis = Axis("query", [str(k) for k in range(n)])
     panel = Panel("", np.zeros((n, n), np.float32), axis, axis, masked=masked)
@@ -107,8 +107,8 @@ def test_masked_cells_are_a_chessboard(colors: Palette, n: int) -> None:
     assert_array_equal(np.unique(small.data[1].z[~np.isnan(small.data[1].z)]), [0, 1])
 
 
-def test_no_word_about_colour_is_true_on_one_page_only() -> None:
-    """Of all texts of the pages: on a dark page more is brighter, on a light one darker."""
+def test_texts_about_colour_hold_in_light_and_dark() -> None:
+    """In all texts of the pages: more is brighter in dark mode, and darker in light mode."""
     pages = [ROOT / "app.py", *(ROOT / "pages").glob("*.py"), *(ROOT / "gpt2viz/app").rglob("*.py")]
     assert len(pages) > 50
     for path in pages:
@@ -116,7 +116,7 @@ def test_no_word_about_colour_is_true_on_one_page_only() -> None:
             source = path.read_text(encoding="utf-8")
             texts = re.findall(r'^\s+(?:[\w.]+\()?f?"([^"]* [^"]*)"', source, re.M)
             results = [
-                text for text in texts if LIGHTNESS.search(text) and "light-dark(" not in text
+                text for text in texts if LIGHTNESS_WORDS.search(text) and "light-dark(" not in text
             ]
             assert not results, path
 
@@ -127,7 +127,7 @@ def is_blue(color: str) -> bool:
 
 
 @BOTH
-def test_the_second_has_the_colour_of_second_minus_first_above_0(colors: Palette) -> None:
+def test_the_second_case_has_the_colour_of_a_positive_difference(colors: Palette) -> None:
     assert (UPPER, LOWER) == ("blue", "orange")
     assert [is_blue(color) for _, color in (colors.signed[0], colors.signed[-1])] == [False, True]
     for count in (2, 3, 4):

@@ -1,4 +1,4 @@
-"""Every kind of picture: a value without colours, drawn, put into words and tables as it is."""
+"""Every kind of picture: a value without colours, and its drawing, words and table."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ from tests.pictures.test_figures import panel as square
 PICTURES = one_of_every_kind()
 EVERY = pytest.mark.parametrize("picture", PICTURES.values(), ids=list(PICTURES))
 COLOR = re.compile(r"#[0-9a-f]{6}\b")
-#: Parts of a figure that hold no colour of ours, whatever they read like.
+#: Parts of a figure that hold data, even where it reads like a colour.
 TEXTS = {"x", "y", "z", "text", "customdata", "ticktext", "categoryarray", "template"}
 
 
 def drawn_numbers(picture: Picture, colors: Palette) -> Counter[float]:
-    """Every number of the matrices, bars and curves of a figure, but for what is painted over."""
+    """Every number in the matrices, bars and curves of a figure, except overlays."""
     results: list[Any] = []
     for trace in (t for figure in figures(picture, colors) for t in figure.data):
         if trace.type == "heatmap":
-            if "%{z" in trace.hovertemplate or trace.coloraxis:  # else painted over
+            if "%{z" in trace.hovertemplate or trace.coloraxis:  # else an overlay
                 results += np.asarray(trace.z, float).ravel().tolist()
         else:
             results += [n for side in (trace.x, trace.y) for n in numbers(side)]
@@ -50,7 +50,7 @@ def drawn_numbers(picture: Picture, colors: Palette) -> Counter[float]:
 
 
 def figures(picture: Picture, colors: Palette) -> list[Any]:
-    """A picture as Plotly's figures: of a lens the matrix and the curves."""
+    """A picture as Plotly's figures; a lens has a matrix and curves."""
     matrix = [render(picture.tokens, colors)] if isinstance(picture, Lens) else []
     return [*matrix, render(picture, colors)]
 
@@ -63,7 +63,7 @@ def rounded(result: Any) -> Counter[float]:
     return Counter(round(float(n), 5) for n in result if np.isfinite(n))
 
 
-def test_every_kind_is_here() -> None:
+def test_samples_have_every_kind_of_picture() -> None:
     known = (*vars(picture).values(), *vars(every_head).values(), Lines, Still, Wiring)
     every = {kind for kind in known if isinstance(kind, type)}
     drawable = {kind for kind in every if issubclass(kind, Picture)} - {Picture}
@@ -78,8 +78,8 @@ def test_a_picture_cannot_be_changed(picture: Picture) -> None:
         assert not isinstance(getattr(picture, field.name), list)
 
 
-# The number of a line and of an edge is its width, that of a still its shade; maps are SVG alone.
-def test_the_numbers_of_a_picture_are_drawn(subtests: pytest.Subtests) -> None:
+# Numbers of lines and edges become widths, those of stills shades; maps are SVG only.
+def test_all_numbers_of_a_picture_are_drawn(subtests: pytest.Subtests) -> None:
     for kind in sorted(set(PICTURES) - {"head maps", "lines", "still", "wiring"}):
         for colors in (LIGHT, DARK):
             with subtests.test(kind=kind, colors=colors):
@@ -95,7 +95,7 @@ def test_the_numbers_of_a_picture_are_drawn(subtests: pytest.Subtests) -> None:
 
 
 @EVERY
-def test_the_table_has_every_number_in_its_place(picture: Picture) -> None:
+def test_the_table_has_every_number_in_its_row_and_column(picture: Picture) -> None:
     table = picture.table()
     if isinstance(picture, Lines):
         drawn = [panel.values[panel.values >= picture.threshold] for panel in picture.panels]
@@ -128,7 +128,7 @@ def test_the_table_has_every_number_in_its_place(picture: Picture) -> None:
 
 
 @EVERY
-def test_words_say_what_is_largest(picture: Picture) -> None:
+def test_alt_text_names_the_largest_number(picture: Picture) -> None:
     text = export.alt_text(picture)
     assert text
     for panel in picture.matrices if len(picture.matrices) < 5 else ():
@@ -139,8 +139,8 @@ def test_words_say_what_is_largest(picture: Picture) -> None:
 
 
 @EVERY
-def test_paper_is_light(picture: Picture) -> None:
-    """Also where a token's text is one of the dark page's colours."""
+def test_light_drawings_have_no_dark_colours(picture: Picture) -> None:
+    """Also if a token's text is a colour of the dark palette."""
     only_dark = colors_of(DARK) - colors_of(LIGHT)
     if isinstance(picture, svg.Drawable):
         light, dark = (
@@ -163,7 +163,7 @@ def colors_of(palette: Palette) -> set[str]:
 
 
 def painted(part: Any, key: str = "") -> Any:
-    """Every colour of a figure, wherever something is painted in it; no text of it."""
+    """Every colour used in a figure, without its texts."""
     if isinstance(part, dict):
         for name, value in part.items():
             if name not in TEXTS:
@@ -175,7 +175,7 @@ def painted(part: Any, key: str = "") -> Any:
         yield from COLOR.findall(part)
 
 
-def test_a_figure_says_of_itself_what_its_picture_does(tiny: gpt2viz.Model) -> None:
+def test_figures_of_a_trace_have_alt_text_and_table(tiny: gpt2viz.Model) -> None:
     trace = gpt2viz.trace(tiny, [5, 7, 5])
     for figure in (trace.heatmap(1, 0), trace.heads(1), trace.overview()):
         assert export.alt_text(figure.picture)
@@ -185,7 +185,7 @@ def test_a_figure_says_of_itself_what_its_picture_does(tiny: gpt2viz.Model) -> N
         assert_allclose(heads, trace.stage("weights", layer)[0])
 
 
-def test_a_foreign_figure_has_no_numbers_to_read() -> None:
+def test_a_figure_of_other_origin_has_no_table() -> None:
     import plotly.graph_objects as go
 
     foreign = go.Figure(go.Bar(x=["a"], y=[1]))
@@ -194,7 +194,7 @@ def test_a_foreign_figure_has_no_numbers_to_read() -> None:
     assert "<h1>gpt2viz</h1>" in export.page_html([("gpt2viz", foreign)])
 
 
-def test_a_thumbnail_is_hidden_where_all_its_cells_are() -> None:
+def test_a_thumbnails_block_is_hidden_if_all_its_cells_are() -> None:
     masked = np.triu(np.ones((80, 80), bool), 1)
     tiles = Thumbnails("what", np.zeros((1, 1, 40, 40), np.float32), masked, ["x"] * 80)
     for i, j in np.ndindex(40, 40):
@@ -202,7 +202,7 @@ def test_a_thumbnail_is_hidden_where_all_its_cells_are() -> None:
     assert tiles.starts[:3] == [0, 2, 4]
 
 
-def test_a_share_below_none_has_a_true_minus() -> None:
+def test_a_negative_share_has_a_true_minus() -> None:
     result = FewestHeads((1, 2), 3, ((0, 0), (0, 1)), np.array([1, 0.5, -0.25]))
     (curve,) = faithfulness_curve("kept", result).curves
     assert curve.hover[-1].startswith("1 head left: −25.0 %")
@@ -217,7 +217,7 @@ def panel(values: object, title: str = "Head 2") -> Panel:
     return Panel(title, numbers, Axis("query", LABELS), Axis("key", LABELS), name="2")
 
 
-def test_a_matrix(subtests: pytest.Subtests) -> None:
+def test_alt_text_of_a_matrix(subtests: pytest.Subtests) -> None:
     cases: list[tuple[object, str]] = [
         (WEIGHTS, "3 × 3, largest 0.8 at query 2 ·ate, key 0 A."),  # not the first row's 1
         (
@@ -238,7 +238,7 @@ def test_a_matrix(subtests: pytest.Subtests) -> None:
             assert alt_text(Heatmaps("what", [panel(values)])) == text
 
 
-def test_several_matrices_by_their_titles() -> None:
+def test_alt_text_of_several_matrices() -> None:
     two = [panel(WEIGHTS, "Mask on"), panel(np.zeros((3, 3)), "Mask off")]
     assert alt_text(Heatmaps("what", two, n_columns=2)) == (
         "Mask on: 3 × 3, largest 0.8 at query 2 ·ate, key 0 A. Mask off: all are 0."
@@ -249,7 +249,7 @@ def test_several_matrices_by_their_titles() -> None:
     )
 
 
-def test_bars_and_curves() -> None:
+def test_alt_text_of_bars_and_curves() -> None:
     bars = probability_bars("what", ["·fish", "·<b>"], {"on": [12.5, 40], "off": [3, 1]})
     assert alt_text(bars) == "On: 2 bars, highest 40 at ·<b>. Off: 2 bars, highest 3 at ·fish."
     curve = Curve("held-out text", [0, 1, 2], [10.5, 4, 3.761], "accent", ("", "", ""))
@@ -271,7 +271,7 @@ def test_bars_and_curves() -> None:
     assert alt_text(Curves("what", (), "x", "y")) == ""
 
 
-def test_a_line_goes_from_its_row_to_its_column() -> None:
+def test_lines_go_from_row_to_column() -> None:
     values = np.array([[1, 0, 0], [0.995, 0.005, 0], [0.25, 0.5, 0.25]])
     result = lines("what", [square(values)], ["Head 0"])
     (only,) = result.sources
@@ -281,22 +281,22 @@ def test_a_line_goes_from_its_row_to_its_column() -> None:
     assert_allclose(result.lost, 0.005 / 3, rtol=1e-5)
 
 
-def test_a_masked_cell_and_one_without_a_number_are_no_lines() -> None:
+def test_masked_and_nan_cells_have_no_lines() -> None:
     values, every = np.array([[1, 0.5], [np.nan, 1]]), np.ones((2, 2), bool)
     (only,) = lines("what", [square(values, np.triu(every, 1))], ["Head 0"]).sources
     assert only.queries.tolist() == only.keys.tolist() == [0, 1]
     hidden = lines("what", [square(values, every)], ["Head 0"]).table()
-    assert list(hidden) == ["picture", "query", "key", "value"]  # an empty file names them too
+    assert list(hidden) == ["picture", "query", "key", "value"]  # also in an empty file
 
 
-def test_lengths_are_drawn_on_their_own_scale() -> None:
+def test_lines_of_lengths_have_their_own_scale() -> None:
     result = lines("what", [square(np.array([[8, 0.05], [0.1, 4]]))], ["Head 0"], unit=False)
     assert result.peak == 8
     assert result.threshold == 0.08
     assert result.sources[0].weights.tolist() == pytest.approx([8, 0.1, 4])
 
 
-def test_a_long_text_keeps_its_widest_lines_and_says_which() -> None:
+def test_lines_of_a_long_text_keep_the_widest() -> None:
     generator = np.random.default_rng(0)
     four = [square(generator.dirichlet(np.full(256, 0.3), 256)) for _ in range(4)]
     result = lines("what", four, list("abcd"))
@@ -308,6 +308,6 @@ def test_a_long_text_keeps_its_widest_lines_and_says_which() -> None:
 
 
 @pytest.mark.parametrize(("n_panels", "n_tokens"), [(5, 3), (1, 257)])
-def test_more_than_can_be_told_apart_is_refused(n_panels: int, n_tokens: int) -> None:
+def test_lines_of_too_many_heads_or_tokens_are_refused(n_panels: int, n_tokens: int) -> None:
     with pytest.raises(ValueError, match="at most 4 of 256"):
         lines("what", [square(np.eye(n_tokens))] * n_panels, ["Head"] * n_panels)

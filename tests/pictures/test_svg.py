@@ -1,4 +1,4 @@
-"""SVG files: read as XML, their images decoded, against what the pictures hold."""
+"""SVG files, parsed and with their images decoded, compared with the pictures' numbers."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def texts(root: ElementTree.Element) -> list[str]:
 
 
 def images(root: ElementTree.Element, shape: tuple[int, int]) -> list[np.ndarray]:
-    """The colour of the middle of each of so many cells (rows, columns), of every image."""
+    """The colour at the middle of each cell of every image, of ``shape`` (rows, columns)."""
     results = []
     for image in root.iter(f"{SVG}image"):
         content = base64.b64decode(image.attrib["href"].partition(",")[2])
@@ -56,14 +56,14 @@ def shade(color: str) -> tuple[int, ...]:
 
 
 def colors(values: np.ndarray, scale: Iterable[tuple[float, str]]) -> np.ndarray:
-    """The colours of numbers on a scale, (…, 3): each channel in proportion between two stops."""
+    """The colours of numbers on a scale, (…, 3), interpolated between its stops."""
     stops, names = zip(*scale, strict=True)
     channels = zip(*map(shade, names), strict=True)
     return np.stack([np.interp(values, stops, channel) for channel in channels], axis=-1)
 
 
 @pytest.mark.parametrize("colors", [LIGHT, DARK], ids=["light", "dark"])
-def test_masked_nan_and_infinite_are_three_pictures_and_zero_is_none(colors: Palette) -> None:
+def test_masked_nan_infinite_and_zero_look_different(colors: Palette) -> None:
     cells = panel([[0, -INF, 4], [NAN, 2, -INF], [INF, -4, 0]], [[0, 1, 0], [0, 0, 0], [0, 0, 0]])
     root = parse(svg.draw(Heatmaps("what", [cells], "signed"), colors))
     (drawn,) = images(root, (3, 3))
@@ -82,7 +82,7 @@ def test_masked_nan_and_infinite_are_three_pictures_and_zero_is_none(colors: Pal
     assert written == ["×", "4.00", "NaN", "∞", "∞", "−4.00"]
 
 
-def test_every_weight_is_painted_in_its_place() -> None:
+def test_every_weight_is_painted_in_its_cell() -> None:
     values = np.random.default_rng(0).random((3, 7)).astype(np.float32)
     axes = Axis("token", list("abc")), Axis("dimension", list("0123456"))
     root = parse(svg.draw(Heatmaps("what", [Panel("", values, *axes)])))
@@ -92,7 +92,7 @@ def test_every_weight_is_painted_in_its_place() -> None:
 
 
 def box(text: ElementTree.Element) -> tuple[float, float, float, float]:
-    """The left, right, upper and lower end of a text; letters are narrower than ``text_width``."""
+    """The left, right, top and bottom of a text; letters are narrower than ``text_width``."""
     x, y, size = (float(text.attrib[name]) for name in ("x", "y", "font-size"))
     room = 0.8 * text_width("".join(text.itertext()), size)
     before = {"start": 0.0, "middle": 0.5, "end": 1.0}[text.get("text-anchor", "start")]
@@ -102,7 +102,7 @@ def box(text: ElementTree.Element) -> tuple[float, float, float, float]:
 
 
 def ten_tokens() -> dict[str, Heatmaps]:
-    """Matrices of ten tokens, whose names are flat or upright."""
+    """Matrices of ten tokens, whose names are horizontal or vertical."""
     matrix = panel(np.eye(10).tolist(), np.triu(np.ones((10, 10), int), 1).tolist())
     titles = "Attention weight, head 1: layers 1 − layer 0", "Head 1", "layers 1 − layer 0"
     panels = [replace(matrix, title=title) for title in titles]
@@ -118,7 +118,7 @@ MANY = {**PICTURES, **ten_tokens()}
 
 @pytest.mark.parametrize("kind", MANY)
 @pytest.mark.parametrize("width", [321, 661, None])
-def test_all_of_it_stands_on_the_sheet_and_apart(kind: str, width: int | None) -> None:
+def test_texts_and_marks_fit_the_sheet_without_overlap(kind: str, width: int | None) -> None:
     sheet = svg.draw(MANY[kind], width=width, caption=["what " * 30])
     root = parse(sheet)
     assert width is None or sheet.width <= width
@@ -142,13 +142,13 @@ def test_all_of_it_stands_on_the_sheet_and_apart(kind: str, width: int | None) -
 
 
 @pytest.mark.parametrize("kind", PICTURES)
-def test_a_width_without_room_is_refused_at_once(kind: str) -> None:
+def test_too_small_a_width_is_refused(kind: str) -> None:
     for width in (1, 16, 40):
         with pytest.raises(ExportError, match=r"need a picture at least \d\.\d cm wide"):
             svg.draw(PICTURES[kind], width=width, caption=["A crane ate fish"])
 
 
-def test_names_are_where_their_tokens_are_and_no_markup() -> None:
+def test_labels_and_captions_are_escaped() -> None:
     picture = PICTURES["heatmaps"]
     assert isinstance(picture, Heatmaps)
     assert {*picture.panels[0].rows.labels} < {*texts(parse(svg.draw(picture)))}
@@ -157,7 +157,7 @@ def test_names_are_where_their_tokens_are_and_no_markup() -> None:
 
 
 @pytest.mark.parametrize(("row", "column"), [(1, None), (None, 2), (3, 4)])
-def test_what_is_chosen_is_framed(row: int | None, column: int | None) -> None:
+def test_the_chosen_row_or_column_is_framed(row: int | None, column: int | None) -> None:
     picture = Heatmaps("what", [panel(np.eye(5).tolist())], row=row, column=column)
     root = parse(svg.draw(picture))
     (image,) = root.iter(f"{SVG}image")
@@ -170,7 +170,7 @@ def test_what_is_chosen_is_framed(row: int | None, column: int | None) -> None:
         assert ends[-1] == pytest.approx((0, 5) if chosen is None else (chosen, 1), abs=0.01)
 
 
-def test_every_head_and_map_has_its_own_numbers() -> None:
+def test_every_thumbnail_and_head_map_shows_its_numbers() -> None:
     heads, picture = PICTURES["thumbnails"], PICTURES["head maps"]
     for tile, cells in zip(heads.matrices, images(parse(svg.draw(heads)), (5, 5)), strict=True):
         np.testing.assert_array_equal(cells, svg.paint(tile, (0, 1), LIGHT.unit, LIGHT))
@@ -184,7 +184,7 @@ def test_every_head_and_map_has_its_own_numbers() -> None:
     assert " ".join(texts(root)).count("0 to 1") == 2 * sum(e == (0, 1) for _, e in every) // 2
 
 
-def test_lines_are_as_wide_as_their_numbers() -> None:
+def test_lines_have_widths_in_proportion_to_their_numbers() -> None:
     picture = PICTURES["lines"]
     assert isinstance(picture, Lines)
     root = parse(svg.draw(picture))
@@ -204,6 +204,6 @@ def test_lines_are_as_wide_as_their_numbers() -> None:
 
 
 @pytest.mark.parametrize(("n", "written"), [(4, True), (12, False)])
-def test_numbers_that_cells_have_no_room_for_are_left_out(n: int, written: bool) -> None:
+def test_numbers_are_left_out_of_small_cells(n: int, written: bool) -> None:
     picture = Heatmaps("what", [panel(np.eye(n).tolist())], numbers=12)
     assert ("1.00" in texts(parse(svg.draw(picture, width=321)))) == written

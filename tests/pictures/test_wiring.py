@@ -1,4 +1,4 @@
-"""The wiring of heads, drawn: each edge where its heads are, told apart without a colour."""
+"""The drawn wiring of heads: edges join their heads and are distinguishable without colour."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_an_edge_goes_from_head_to_head() -> None:
     }
 
 
-def test_edges_are_told_apart_without_a_colour() -> None:
+def test_edges_are_distinguishable_without_colour() -> None:
     result = traces(wiring())
     key = {trace.name: trace.line.dash for trace in result["key"]}
     assert list(key) == ["Q: into queries", "K: into keys", "V: into values"]
@@ -65,7 +65,7 @@ def test_edges_are_told_apart_without_a_colour() -> None:
         assert [name[-1].upper() for name in names] == list(trace.text)
 
 
-def test_the_strongest_edge_is_the_widest_and_the_chosen_one_stands_out() -> None:
+def test_the_strongest_edge_is_widest_and_the_chosen_one_opaque() -> None:
     edges, (heads,) = (traces(wiring())[part] for part in ("edges", "heads"))
     widths = {float(t.customdata[0].rpartition(" ")[2]): t.line.width for t in edges}
     assert [widths[z] for z in sorted(widths)] == sorted(set(widths.values()))
@@ -74,7 +74,7 @@ def test_the_strongest_edge_is_the_widest_and_the_chosen_one_stands_out() -> Non
     assert framed == ["0.1", "1.0"]
 
 
-def test_edges_in_words_and_as_a_table() -> None:
+def test_alt_text_and_table_of_edges() -> None:
     picture = wiring()
     assert export.alt_text(picture) == (
         "Z, into queries: 1 edge, highest 7.25 at 0.0 → 2.0. "
@@ -88,17 +88,17 @@ def test_edges_in_words_and_as_a_table() -> None:
     ]
 
 
-def test_no_edges_are_heads_alone() -> None:
+def test_a_wiring_without_edges_has_only_heads() -> None:
     result = traces(Wiring("wired", 1, 3, ()))
     assert (result["edges"], result["letters"]) == ([], [])
     assert list(result["heads"][0].text) == ["0.0", "0.1", "0.2"]
 
 
 @pytest.mark.parametrize("edits", ["", "window:2", "nofirst,forbid:3:2"])
-def test_a_key_is_masked_if_no_way_through_both_heads_leads_to_it(
+def test_a_key_is_masked_if_no_path_through_both_heads_reaches_it(
     tiny: gpt2viz.Model, edits: str
 ) -> None:
-    """A key that an edit hides from each head can be read through a token between."""
+    """A key hidden from each head by an edit can still be reached through an intermediate token."""
     heads = gpt2viz.virtual_head(tiny, (0, 0), (1, 1))
     run = gpt2viz.trace(tiny, [5, 300, 17, 17, 219, 88], edits=edits)
     panel = joint_pattern(heads, run)
@@ -126,7 +126,7 @@ def random_wires(n_layer: int, n_head: int, count: int) -> list[Wire]:
     return wires
 
 
-def test_letters_stand_neither_on_heads_nor_on_one_another() -> None:
+def test_letters_overlap_neither_heads_nor_each_other() -> None:
     result = traces(Wiring("wired", 4, 8, random_wires(4, 8, 20)))
     points = [np.stack([t.x, t.y], axis=-1) for t in (*result["letters"], *result["heads"])]
     pixels = np.concatenate(points) * [75, 96]  # from head to head, as on the page
@@ -135,8 +135,8 @@ def test_letters_stand_neither_on_heads_nor_on_one_another() -> None:
 
 
 @pytest.mark.parametrize("colors", [LIGHT, DARK], ids=["light", "dark"])
-def test_a_model_of_twelve_by_twelve_heads(colors: Any) -> None:
-    """Drawn at once, and with letters and heads that don't stand on one another."""
+def test_wiring_of_twelve_by_twelve_heads(colors: Any) -> None:
+    """It is drawn quickly, with few traces, and its heads don't overlap."""
     wires = random_wires(12, 12, 100)
     began = time.process_time()
     figure = render(Wiring("wired", 12, 12, wires), colors)
