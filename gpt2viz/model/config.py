@@ -90,7 +90,7 @@ class GPT2Config:
         _require(self, "layer_norm_epsilon", "a positive number", lambda x: _is_number(x) and x > 0)
         _require(self, "initializer_range", "a number from 0", lambda x: _is_number(x) and x >= 0)
         for name in ("tie_word_embeddings", "scale_attn_by_inverse_layer_idx"):
-            _require(self, name, "true or false", lambda x: isinstance(x, bool))
+            _require(self, name, "true or false", _is_switch)
         if self.n_embd % self.n_head:
             raise CheckpointError(
                 f"config.json: n_embd ({self.n_embd}) must be a multiple of "
@@ -255,7 +255,7 @@ class LlamaConfig:
         _require(self, "sliding_window", "a positive whole number or null", _is_size_or_none)
         _require(self, "rms_norm_eps", "a positive number", lambda x: _is_number(x) and x > 0)
         for name in ("attention_bias", "mlp_bias", "tie_word_embeddings"):
-            _require(self, name, "true or false", lambda x: isinstance(x, bool))
+            _require(self, name, "true or false", _is_switch)
         _require(self, "hidden_act", f"one of {', '.join(ACTIVATIONS)}", ACTIVATIONS.__contains__)
         _require(self, "head_dim", "even, as RoPE turns pairs of channels", lambda x: x % 2 == 0)
         if self.n_head % self.n_kv_head:
@@ -330,7 +330,7 @@ class LlamaConfig:
         given: dict[str, Any] = {
             field.name: None if field.default is MISSING else field.default for field in fields(cls)
         }
-        given |= {name: renamed[name] for name in given if renamed.get(name) is not None}
+        given |= {name: renamed[name] for name in given if name in renamed}
         C, n_head = given["n_embd"], given["n_head"]
         groups = renamed.get("n_kv_head", _KV_HEADS.get(family))
         given["n_kv_head"] = n_head if groups is None else groups
@@ -339,7 +339,9 @@ class LlamaConfig:
             given["head_dim"] = 128 if family == "qwen3" else C // n_head if even else None
         if family in ("llama", "mistral"):  # without layers of their own
             given |= {"layer_types": None, "max_window_layers": 0}
-        windowed = family == "mistral" or (family != "llama" and values.get("use_sliding_window"))
+        switch = values.get("use_sliding_window", False)
+        _check("use_sliding_window", switch, "true or false", _is_switch)
+        windowed = family == "mistral" or (family != "llama" and switch)
         given["sliding_window"] = values.get("sliding_window", 4096) if windowed else None
         if given["layer_types"] is not None:
             _check("layer_types", given["layer_types"], "a list", lambda x: isinstance(x, list))
@@ -393,6 +395,10 @@ def _require(config: ModelConfig, name: str, what: str, holds: Callable[[Any], b
 def _check(name: str, value: Any, what: str, holds: Callable[[Any], bool]) -> None:
     if not holds(value):
         raise CheckpointError(f"config.json: {name} must be {what}, not {value!r:.60}")
+
+
+def _is_switch(value: Any) -> bool:
+    return isinstance(value, bool)
 
 
 def _is_size(value: Any) -> bool:
