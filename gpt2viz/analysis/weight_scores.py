@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from operator import attrgetter
 from types import MappingProxyType
 
 import numpy as np
@@ -46,25 +47,10 @@ class WeightScore:
         return f"{self.meaning.removesuffix('.')} ({authors})." if authors else self.meaning
 
 
-def copying(circuit: HeadCircuit) -> float:
-    """The tendency to raise the tokens that it attends to: from −1 to 1."""
-    return circuit.copying_score
-
-
-def own_token(circuit: HeadCircuit) -> float:
-    """The tendency of queries to match their own token, by content alone: from −1 to 1."""
-    return circuit.matching_score
-
-
 def one_back(circuit: HeadCircuit) -> float:
     """Mean weight on the key just before, by positions alone: 0 to 1; NaN for a single one."""
     weights = circuit.place_weights.by_distance
     return float(weights[1]) if len(weights) > 1 else float("nan")
-
-
-def first_place(circuit: HeadCircuit) -> float:
-    """Mean weight on the first position, by positions alone: 0 to 1; NaN for a single one."""
-    return circuit.place_weights.first
 
 
 def offset(circuit: HeadCircuit) -> float:
@@ -87,7 +73,7 @@ _ALL = (
         "Σλ / Σ|λ|, λ the eigenvalues of W_E W_Q W_Kᵀ W_Eᵀ",
         "By tokens alone a query attends to its own token, anywhere, or at distance 0 where "
         "positions turn keys (RoPE); below 0 it avoids it.",
-        own_token,
+        attrgetter("matching_score"),
         lowest=-1.0,
         source=_ELHAGE,
     ),
@@ -95,13 +81,13 @@ _ALL = (
         "first token",
         "mean over positions t ≥ 1 of w(t, 0), w by positions alone",
         "By positions alone it rests on the first token.",
-        first_place,
+        attrgetter("place_weights.first"),
     ),
     WeightScore(
         "copying",
         "Σλ / Σ|λ|, λ the eigenvalues of W_E W_V W_O W_U",
         "It raises the logit of the tokens that it attends to; below 0 it lowers them.",
-        copying,
+        attrgetter("copying_score"),
         lowest=-1.0,
         source=_ELHAGE,
         title="copying (OV)",
