@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -18,6 +17,7 @@ import torch
 from torch import Tensor
 
 from gpt2viz.analysis.patching import Answer, PairedRuns, paired_runs, stream
+from gpt2viz.analysis.restored import piece_masks
 from gpt2viz.arrays import Array, Numbers
 from gpt2viz.errors import ArgumentError
 from gpt2viz.labels import sentence
@@ -25,7 +25,7 @@ from gpt2viz.model.checkpoint import Model
 from gpt2viz.run.forward import run_from
 from gpt2viz.run.interventions import Change
 from gpt2viz.run.means import Reference, check_reference, mean_output
-from gpt2viz.run.stages import Stage, module_of
+from gpt2viz.run.stages import module_of
 
 Head = tuple[int, int]
 #: Of the heads left, one in so many is given up before all others are tried again.
@@ -149,13 +149,6 @@ def _next_heads(alone: Numbers, now: float, n: int) -> list[int]:
     return chosen
 
 
-def _head_masks(heads: Tensor, gone: Tensor) -> Tensor:
-    """Masks (B, n_layer, nh) like ``gone``, with one of the heads (B, 2) in each."""
-    masks = torch.zeros(len(heads), *gone.shape, dtype=torch.bool, device=gone.device)
-    masks[range(len(heads)), heads[:, 0], heads[:, 1]] = True
-    return masks
-
-
 class _Circuit(NamedTuple):
     """Two runs in which the heads that are ``gone`` (n_layer, nh) put out their means.
 
@@ -174,13 +167,14 @@ class _Circuit(NamedTuple):
 
         ``now`` is the faithfulness before; ``report`` is as for ``faithfulness``.
         """
-        left, streams = torch.nonzero(~self.gone), self.streams()  # (B, 2)
-        alone = self.faithfulness(self.gone | _head_masks(left, self.gone), streams, report)  # (B,)
+        left, streams = [*map(tuple, torch.nonzero(~self.gone).tolist())], self.streams()
+        alone = self.faithfulness(piece_masks(self.gone, left), streams, report)  # (B,)
         least = _next_heads(alone, now, n)
-        together = self.gone | _head_masks(left[least], self.gone).cumsum(0).bool()
+        heads = [left[i] for i in least]
+        together = piece_masks(self.gone, heads).cumsum(0).bool()
         shares = [alone[least[0]], *self.faithfulness(together[1:], streams, report)]
         self.gone[:] = together[-1]
-        return [(layer, head) for layer, head in left[least].tolist()], [*map(float, shares)]
+        return heads, [*map(float, shares)]
 
     def faithfulness(
         self, gone: Tensor, streams: Sequence[Tensor], report: Callable[[int], None]
@@ -199,10 +193,6 @@ class _Circuit(NamedTuple):
             report(len(rows))
         return faithfulness
 
-    @property
-    def _graph(self) -> Mapping[str, Stage]:
-        return self.runs.into.graph
-
     def streams(self) -> list[Tensor]:
         """The streams of both texts before every layer: (2, T, C) each."""
         streams: list[Tensor] = []
@@ -212,7 +202,8 @@ class _Circuit(NamedTuple):
             return made
 
         layers = range(len(self.means))
-        recorders = [(module_of(self._graph, "residual_in", layer), listen) for layer in layers[1:]]
+        graph = self.runs.into.graph
+        recorders = [(module_of(graph, "residual_in", layer), listen) for layer in layers[1:]]
         device = self.gone.device
         first = torch.cat(
             [stream(run, 0, device) for run in (self.runs.clean, self.runs.corrupted)]
@@ -240,13 +231,8 @@ class _Circuit(NamedTuple):
 
     def _change(self, layer: int, gone: Tensor) -> tuple[str, Change]:
         """Replace the heads that are ``gone``, (B, nh) or the same for all, by their means."""
-        change = partial(_replace_heads, gone=gone, means=self.means[layer])
-        return module_of(self._graph, "head_output", layer), change
-
-
-def _replace_heads(made: Tensor, *, gone: Tensor, means: Tensor) -> Tensor:
-    """Put the means (nh, T, hs) of heads that are ``gone`` into outputs (B, nh, T, hs)."""
-    return torch.where(gone[:, :, None, None], means, made)
+        module, means = module_of(self.runs.into.graph, "head_output", layer), self.means[layer]
+        return module, lambda made: torch.where(gone[:, :, None, None], means, made)
 
 
 def _circuit(runs: PairedRuns, reference: Reference | None) -> _Circuit:

@@ -99,9 +99,9 @@ def restore(
             progress(result(), min(1.0, (max(undone[-1], 0.0) + 0.1 * done) / share))
 
     while left and undone[-1] < share:
-        alone = search.divergence(_piece_masks(back, left), report)
+        alone = search.divergence(piece_masks(back, left), report)
         best = np.argsort(alone, kind="stable")[: max(1, len(left) // _SHARE)].tolist()
-        together = back | _piece_masks(nothing, [left[n] for n in best]).cumsum(0).bool()
+        together = piece_masks(back, [left[n] for n in best]).cumsum(0).bool()
         shares = 1 - search.divergence(together) / apart
         chosen += [left[n] for n in best]
         undone += shares.tolist()
@@ -120,13 +120,13 @@ def next_logits(
     if pieces is None:
         return to_numpy(search.predicted[0][0, -1])
     nothing = torch.zeros(1, before.config.n_layer, before.config.n_head + 1, dtype=torch.bool)
-    back = _piece_masks(nothing[0], pieces).any(0, keepdim=True) if pieces else nothing
+    back = piece_masks(nothing[0], pieces).any(0, keepdim=True) if pieces else nothing
     with RUN_LOCK, torch.inference_mode():
         return to_numpy(search.logits(search.sample[0], back.to(search.sample[0].device))[0, -1])
 
 
-def _piece_masks(back: Tensor, pieces: Sequence[Piece]) -> Tensor:
-    """Masks (B, n_layer, nh + 1) like ``back``, each with one more of the pieces."""
+def piece_masks(back: Tensor, pieces: Sequence[Piece]) -> Tensor:
+    """Masks (B, n_layer, ·) like ``back``, each with one more of the pieces."""
     masks = back.repeat(len(pieces), 1, 1)
     for mask, (layer, head) in zip(masks, pieces, strict=True):
         mask[layer, -1 if head is None else head] = True
