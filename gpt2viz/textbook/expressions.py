@@ -15,7 +15,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from threading import Lock
 from types import ModuleType
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 from torch import Tensor
@@ -112,7 +112,8 @@ class Expression:
         work = work or Work()
         work.begin()
         with torch.inference_mode():
-            return _Evaluation(self.text, names, work).value(self._root)
+            value: Value = _Evaluation(self.text, names, work).visit(self._root)
+        return value
 
     def tensor(self, names: Mapping[str, Value], work: Work | None = None) -> Tensor:
         """The same in float32; also raises ``ExpressionError`` where it is no tensor."""
@@ -131,30 +132,14 @@ class Expression:
         return f"Character {at + 1} has no meaning here."
 
 
-class _Evaluation:
+class _Evaluation(ast.NodeVisitor):
     """One recursive evaluation of an expression's syntax tree."""
 
     def __init__(self, text: str, names: Mapping[str, Value], work: Work) -> None:
         self.text, self.names, self.work = text, names, work
-        self.kinds: Mapping[type[ast.AST], Callable[[Any], Value]] = {
-            ast.Constant: self._constant,
-            ast.Name: self._name,
-            ast.BinOp: self._binary,
-            ast.UnaryOp: self._unary,
-            ast.Compare: self._compare,
-            ast.Call: self._call,
-            ast.Attribute: self._attribute,
-            ast.Subscript: self._subscript,
-            ast.Slice: self._slice,
-            ast.Tuple: self._tuple,
-            ast.List: self._tuple,
-        }
 
-    def value(self, node: ast.AST) -> Value:
-        kind = self.kinds.get(type(node))
-        if kind is None:
-            raise self._error(node, "this has no meaning here.")
-        return kind(node)
+    def generic_visit(self, node: ast.AST) -> NoReturn:
+        raise self._error(node, "this has no meaning here.")
 
     def _error(self, node: ast.AST, message: str) -> ExpressionError:
         part = ast.get_source_segment(self.text, node) or self.text
@@ -187,7 +172,7 @@ class _Evaluation:
             raise self._error(node, f"this can't be computed: {message}") from None
         return value
 
-    def _constant(self, node: ast.Constant) -> Value:
+    def visit_Constant(self, node: ast.Constant) -> Value:
         value = node.value
         if value is None or value is Ellipsis or isinstance(value, bool):
             return value
@@ -195,7 +180,7 @@ class _Evaluation:
             return value
         raise self._error(node, "only numbers of ordinary size can stand here.")
 
-    def _name(self, node: ast.Name) -> Value:
+    def visit_Name(self, node: ast.Name) -> Value:
         if node.id in self.names:
             return self.names[node.id]
         if node.id in _CONSTANTS:
@@ -204,15 +189,15 @@ class _Evaluation:
             raise self._error(node, "this is a function; brackets with what it takes must follow.")
         raise self._unknown(node, node.id, [*self.names, *_CONSTANTS, *FUNCTIONS])
 
-    def _binary(self, node: ast.BinOp) -> Value:
+    def visit_BinOp(self, node: ast.BinOp) -> Value:
         sign = _OPERATORS.get(type(node.op))
         if sign is None:
             raise self._error(node, "this operation has no meaning here.")
-        left, right = self.value(node.left), self.value(node.right)
+        left, right = self.visit(node.left), self.visit(node.right)
         return self._do(node, apply_operator, sign, left, right, self.work)
 
-    def _unary(self, node: ast.UnaryOp) -> Value:
-        x = self.value(node.operand)
+    def visit_UnaryOp(self, node: ast.UnaryOp) -> Value:
+        x: Value = self.visit(node.operand)
         if isinstance(node.op, ast.USub):
             return self._do(node, apply_operator, "*", x, -1, self.work)
         if isinstance(node.op, ast.Invert):
@@ -221,20 +206,20 @@ class _Evaluation:
             return x
         raise self._error(node, "not has no meaning here; ~ turns True and False round.")
 
-    def _compare(self, node: ast.Compare) -> Value:
+    def visit_Compare(self, node: ast.Compare) -> Value:
         sign = _OPERATORS.get(type(node.ops[0]))
         if sign is None or len(node.ops) > 1:
             raise self._error(node, "compare two things, with ==, !=, <, <=, > or >=.")
-        left, right = self.value(node.left), self.value(node.comparators[0])
+        left, right = self.visit(node.left), self.visit(node.comparators[0])
         return self._do(node, apply_operator, sign, left, right, self.work)
 
-    def _call(self, node: ast.Call) -> Value:
+    def visit_Call(self, node: ast.Call) -> Value:
         called, first = self._resolve_call(node.func)
-        named = {word.arg or "": self.value(word.value) for word in node.keywords}
+        named = {word.arg or "": self.visit(word.value) for word in node.keywords}
         equation: list[Any] = []
         if called == "einsum" and isinstance(text := (node.args or [node])[0], ast.Constant):
             equation = [str(text.value)]
-        given = [*first, *equation, *map(self.value, node.args[len(equation) :])]
+        given = [*first, *equation, *map(self.visit, node.args[len(equation) :])]
         function = FUNCTIONS[called]
         try:
             inspect.signature(function).bind(self.work, *given, **named)
@@ -254,28 +239,31 @@ class _Evaluation:
         if _is_module(function.value) and function.attr in FUNCTIONS:
             return function.attr, []
         if function.attr in FUNCTIONS and function.attr not in NO_METHODS:
-            return function.attr, [self.value(function.value)]
+            return function.attr, [self.visit(function.value)]
         raise self._unknown(function, function.attr, FUNCTIONS)
 
-    def _attribute(self, node: ast.Attribute) -> Value:
+    def visit_Attribute(self, node: ast.Attribute) -> Value:
         if _is_module(node.value) and node.attr in _CONSTANTS:
             return _CONSTANTS[node.attr]
         if node.attr not in ATTRIBUTES:
             known = [*ATTRIBUTES, *(set(FUNCTIONS) - NO_METHODS)]
             raise self._unknown(node, node.attr, known)
-        return self._do(node, ATTRIBUTES[node.attr], self.work, self.value(node.value))
+        return self._do(node, ATTRIBUTES[node.attr], self.work, self.visit(node.value))
 
-    def _subscript(self, node: ast.Subscript) -> Value:
-        return self._do(node, item, self.value(node.value), self.value(node.slice), self.work)
+    def visit_Subscript(self, node: ast.Subscript) -> Value:
+        return self._do(node, item, self.visit(node.value), self.visit(node.slice), self.work)
 
-    def _slice(self, node: ast.Slice) -> Value:
-        ends = [None if x is None else self.value(x) for x in (node.lower, node.upper, node.step)]
+    def visit_Slice(self, node: ast.Slice) -> Value:
+        ends = [None if x is None else self.visit(x) for x in (node.lower, node.upper, node.step)]
         if any(not isinstance(end, int | None) for end in ends):
             raise self._error(node, "the ends of a slice must be whole numbers.")
         return slice(*ends)
 
-    def _tuple(self, node: ast.Tuple | ast.List) -> Value:
-        return tuple(map(self.value, node.elts))
+    def visit_Tuple(self, node: ast.Tuple) -> Value:
+        return tuple(map(self.visit, node.elts))
+
+    def visit_List(self, node: ast.List) -> Value:
+        return tuple(map(self.visit, node.elts))
 
 
 def _is_module(node: ast.expr) -> bool:
