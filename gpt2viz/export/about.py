@@ -6,8 +6,9 @@ import hashlib
 import json
 import re
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 from gpt2viz import __version__
 from gpt2viz.run.trace import Trace
@@ -104,23 +105,18 @@ def about(trace: Trace, what: str, layer: int | None = None, head: int | None = 
 
 def about_runs(traces: Sequence[Trace], what: str) -> About:
     """The origin of numbers of several runs together: every text, model and edit."""
-
-    def join(values: Iterable[str]) -> str:
-        return " / ".join(dict.fromkeys(value for value in values if value))
-
     abouts = [about(trace, what) for trace in traces]
     if not abouts:
         return About(what)
+    joined: dict[str, Any] = {
+        name: " / ".join(filter(None, dict.fromkeys(getattr(run, name) for run in abouts)))
+        for name in ("model", "sha256", "text", "edits", "patch_from", "mean_over")
+    }
     return replace(
         abouts[0],
-        model=join(run.model for run in abouts),
-        sha256=join(run.sha256 for run in abouts),
-        text=join(run.text for run in abouts),
         n_tokens=max(run.n_tokens for run in abouts),
         causal=abouts[0].causal if len({run.causal for run in abouts}) == 1 else None,
-        edits=join(run.edits for run in abouts),
-        patch_from=join(run.patch_from for run in abouts),
-        mean_over=join(run.mean_over for run in abouts),
+        **joined,
     )
 
 
