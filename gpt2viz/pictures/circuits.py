@@ -178,16 +178,10 @@ class Wiring(Picture):
 
 def wire_table(edges: Sequence[Edge], by: Measure, carried: Sequence[Carried]) -> pd.DataFrame:
     """Edges, one row each: from which head to which, their numbers, and what each carries."""
-    return pd.DataFrame(
-        {
-            "from": [f"{edge.sender[0]}.{edge.sender[1]}" for edge in edges],
-            "to": [f"{edge.receiver[0]}.{edge.receiver[1]}" for edge in edges],
-            "into its": [edge.into.upper() for edge in edges],
-            "z": [edge.z(by) for edge in edges],
-            by: [edge.kernel if by == "kernel" else edge.ratio for edge in edges],
-            "carries here (%)": [100 * edge.share for edge in carried],
-        }
-    )
+    table = edge_table(edges)
+    table["z"] = [edge.z(by) for edge in edges]
+    table["carries here (%)"] = [100 * edge.share for edge in carried]
+    return table.drop(columns="ratio" if by == "kernel" else "kernel")
 
 
 def joint_pattern(heads: VirtualHead, trace: Trace) -> Panel:
