@@ -154,26 +154,25 @@ def read_text(path: Path, errors: str = "strict") -> str:
 
 def read_json(path: Path) -> dict[str, Any]:
     """Read a JSON object from a file. Raises ``CheckpointError`` naming the file if it has none."""
-    values = _parse(path)
-    if not isinstance(values, dict):
-        raise CheckpointError(f"{path.name}: a JSON object is expected")
+    values: dict[str, Any] = _parse(path, dict, "object")
     return values
 
 
 def read_list(path: Path) -> list[Any]:
     """Read a JSON list from a file. Raises ``CheckpointError`` naming the file if it has none."""
-    values = _parse(path)
-    if not isinstance(values, list):
-        raise CheckpointError(f"{path.name}: a JSON list is expected")
+    values: list[Any] = _parse(path, list, "list")
     return values
 
 
-def _parse(path: Path) -> Any:
+def _parse(path: Path, kind: type, name: str) -> Any:
     text = read_text(path)
     with reading(path.name, "can't be read"):
         if text.count("[") + text.count("{") > MOST_BRACKETS:
             raise ValueError(f"more than {MOST_BRACKETS:,} brackets")
-        return json.loads(text)
+        values = json.loads(text)
+    if not isinstance(values, kind):
+        raise CheckpointError(f"{path.name}: a JSON {name} is expected")
+    return values
 
 
 @contextmanager

@@ -18,9 +18,9 @@ SUFFIXES = (".py", ".js", ".css")
 
 #: What each may weigh now, and the aim.
 AT_MOST = {
-    "product lines": (60_669, 44_000),
+    "product lines": (60_624, 44_000),
     "of them app/": (24_272, 17_500),
-    "lines of tests and benchmarks": (49_884, 37_000),
+    "lines of tests and benchmarks": (49_883, 37_000),
     "modules": (296, 300),
     "private names of Streamlit": (2, 3),
     "selectors of Streamlit's in theme.css": (5, 10),
