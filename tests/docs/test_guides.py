@@ -73,9 +73,9 @@ def test_the_guides_say_what_the_model_does(
     Path("books.txt").write_text(f"{CATS}.\n" * 4, encoding="utf-8")
     for path, text in numbers.rewritten().items():
         assert text == path.read_text(encoding="utf-8"), path.name
-    made = {path.name for path in tmp_path.iterdir()}
-    assert {"copying.npz", "copying.csv", "copying.html", "results"} <= made
-    assert {"copying.svg", "copying.pdf"} <= made
+    make_model = {path.name for path in tmp_path.iterdir()}
+    assert {"copying.npz", "copying.csv", "copying.html", "results"} <= make_model
+    assert {"copying.svg", "copying.pdf"} <= make_model
 
 
 def test_another_head_and_another_number_are_written_anew() -> None:
@@ -100,7 +100,7 @@ def test_every_line_for_those_who_come_from_another_tool_runs(
     pixels = transformers.ViTImageProcessorPil(size={"height": 16, "width": 16})
     small = {"Tokenizer": cut, "ImageProcessor": pixels}
     for kind, family in {"": "ViT", "ForCausalLM": "Llama", "ForSeq2SeqLM": "T5"}.items():
-        small[f"Model{kind}"] = test_watch.made(family)
+        small[f"Model{kind}"] = test_watch.make_model(family)
     for name, instead in small.items():  # of what a person downloads
         monkeypatch.setattr(f"transformers.Auto{name}.from_pretrained", lambda _, x=instead: x)
     Image.new("RGB", (40, 30)).save("crane.png")
@@ -133,10 +133,10 @@ def test_the_code_of_the_readme_runs_as_it_stands(
         if "convert" not in line:  # needs another program's file, and has its own test
             numbers.command(line)
     assert len(lines) > 5
-    made = {path.name for path in tmp_path.iterdir()}
-    assert {"run.npz", "head.html", "attention.html"} <= made
+    make_model = {path.name for path in tmp_path.iterdir()}
+    assert {"run.npz", "head.html", "attention.html"} <= make_model
     assert (tmp_path / "folder" / "survey" / "heads.parquet").is_file()
-    assert "weights.svg" in made
+    assert "weights.svg" in make_model
 
 
 def test_what_the_lesson_and_the_guide_claim() -> None:
@@ -282,11 +282,11 @@ def test_each_line_of_the_gallery_draws_its_picture() -> None:
     result = list(single_pictures.drawn())
     assert len(result) == 9
     assert {path for _, path, _ in result} == set((DOCS / "pictures").glob("one-*.png"))
-    for line, path, made in result:
-        if isinstance(made, gpt2viz.AttentionView):
-            assert made.layers
+    for line, path, make_model in result:
+        if isinstance(make_model, gpt2viz.AttentionView):
+            assert make_model.layers
         else:
-            assert any(np.size(trace.z) > 9 for trace in made.data if trace.type == "heatmap")
+            assert any(np.size(trace.z) > 9 for trace in make_model.data if trace.type == "heatmap")
         with Image.open(path) as picture:
             assert max(picture.size) <= single_pictures.WIDEST
             assert picture.text["line"] == line  # type: ignore[attr-defined]

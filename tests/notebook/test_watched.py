@@ -20,7 +20,7 @@ from tests.run.test_watch import (
     check,
     eager,
     llava,
-    made,
+    make_model,
     with_positions,
 )
 
@@ -32,7 +32,7 @@ def labels(ids: torch.Tensor) -> list[str]:
 
 
 def test_generated_tokens_are_in_one_picture() -> None:
-    model, mask = made("Gemma3"), MASKS["left"]
+    model, mask = make_model("Gemma3"), MASKS["left"]
     options = {**GREEDY, "return_dict_in_generate": True}
     with gpt2viz.watch(model) as run:
         output = model.generate(IDS, attention_mask=mask, **options)
@@ -55,7 +55,7 @@ def test_generated_tokens_are_in_one_picture() -> None:
 
 
 def test_beams_of_two_texts() -> None:
-    model, inputs = made("T5"), {"input_ids": IDS, "attention_mask": MASKS["right"]}
+    model, inputs = make_model("T5"), {"input_ids": IDS, "attention_mask": MASKS["right"]}
     options = {"num_beams": 3, "return_dict_in_generate": True, "output_scores": True}
     with gpt2viz.watch(model) as run:
         output = model.generate(**inputs, max_new_tokens=9, **options)
@@ -71,7 +71,7 @@ def test_beams_of_two_texts() -> None:
 
 
 def test_notes_list_what_is_left_out() -> None:
-    model = made("Llama")
+    model = make_model("Llama")
     with torch.no_grad(), gpt2viz.watch(model, layers=[1], heads=[3, 1]) as run:
         model(IDS[:1])
     notes = " ".join(gpt2viz.show(run).notes)

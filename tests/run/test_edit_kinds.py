@@ -1,4 +1,4 @@
-"""A kind of edit that others declare: against the NumPy GPT-2, and what is refused."""
+"""Kinds of edits that a program registers, checked against the NumPy GPT-2 or refused."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ C, HS = 24, 6
 
 @pytest.fixture
 def add() -> Iterator[Callable[..., EditKind]]:
-    """Declare a kind of edit for one test."""
+    """Register a kind of edit for one test."""
     made: list[EditKind] = []
 
     def register(name: str, of: Callable[[Tensor], Tensor], **more: Any) -> EditKind:
@@ -42,8 +42,8 @@ def add() -> Iterator[Callable[..., EditKind]]:
         KINDS._known.pop(kind.name, None)
 
 
-def later(heads: Tensor) -> Tensor:
-    """One token later, made in place."""
+def shift(heads: Tensor) -> Tensor:
+    """Shift the outputs by one token, in place."""
     heads[:, 1:] = heads[:, :-1].clone()
     heads[:, 0] = 0
     return heads
@@ -51,15 +51,15 @@ def later(heads: Tensor) -> Tensor:
 
 @pytest.mark.parametrize("explicit", [True, False], ids=["captured", "derived"])
 @pytest.mark.parametrize("causal", [True, False], ids=["masked", "unmasked"])
-def test_a_function_of_what_a_head_puts_out(
+def test_function_of_a_heads_output(
     tiny_folder: Path,
     tiny: gpt2viz.Model,
     add: Callable[..., EditKind],
     causal: bool,
     explicit: bool,
 ) -> None:
-    """Alone in its layer, among its heads, and after an edit of ours."""
-    add("late", later)
+    """Alone in its layer, beside other heads, and after a built-in edit."""
+    add("late", shift)
 
     def late(layer: int, heads: np.ndarray) -> np.ndarray:
         if layer == 1:
@@ -82,7 +82,7 @@ def test_a_function_of_what_a_head_puts_out(
 
 @pytest.mark.parametrize("explicit", [True, False], ids=["captured", "derived"])
 @pytest.mark.parametrize("stage", ["q", "k", "v"])
-def test_a_function_of_its_queries_keys_or_values(
+def test_function_of_queries_keys_or_values(
     tiny_folder: Path,
     tiny: gpt2viz.Model,
     add: Callable[..., EditKind],
@@ -90,7 +90,7 @@ def test_a_function_of_its_queries_keys_or_values(
     explicit: bool,
     tmp_path: Path,
 ) -> None:
-    """Three times of it is a checkpoint with three times the weights that make it."""
+    """Tripling a stage equals a checkpoint whose weights for that stage are tripled."""
     add("threefold", lambda made: 3 * made, stage=stage)
     shutil.copytree(tiny_folder, tmp_path / "other")
     start = "qkv".index(stage) * C + 2 * HS
@@ -104,10 +104,8 @@ def test_a_function_of_its_queries_keys_or_values(
         assert_allclose(run.stage(key, 1)[0], expected[key][1], **TOLERANCE)
 
 
-def test_it_is_in_the_runs_key_with_what_it_does(
-    tiny: gpt2viz.Model, add: Callable[..., EditKind]
-) -> None:
-    add("own", later)
+def test_run_key_includes_the_function(tiny: gpt2viz.Model, add: Callable[..., EditKind]) -> None:
+    add("own", shift)
     (edit,) = edits = parse_edits(" own:1.3 ")
     assert (str(edit), edit) == ("own:1.3", Edit("own", 1, 3))
     assert describe(edit) == "Layer 1 head 3 does so"
@@ -121,8 +119,10 @@ def test_it_is_in_the_runs_key_with_what_it_does(
     assert_array_equal(after.logits, off.logits)
 
 
-def test_gradients_go_through_it(tiny: gpt2viz.Model, add: Callable[..., EditKind]) -> None:
-    """Patches are estimated as with the edit of ours that does the same."""
+def test_gradients_pass_through_the_function(
+    tiny: gpt2viz.Model, add: Callable[..., EditKind]
+) -> None:
+    """Patches are estimated as with the equivalent built-in edit."""
     add("doubled", lambda heads: 2 * heads)
     texts = [5, 9, 3, 8], [5, 7, 3, 8]
     own, ours = (
@@ -132,10 +132,10 @@ def test_gradients_go_through_it(tiny: gpt2viz.Model, add: Callable[..., EditKin
     assert_allclose(own, ours, rtol=1e-5)
 
 
-def test_what_can_not_be_known_of_such_a_run_is_refused(
+def test_unsupported_analyses_of_such_a_run_are_refused(
     tiny: gpt2viz.Model, add: Callable[..., EditKind]
 ) -> None:
-    add("own", later)
+    add("own", shift)
     run = gpt2viz.trace(tiny, IDS, edits=parse_edits("own:1.3"))
     apart = r"can't be taken apart: own:1\.3 changed it by a function of this program"
     for ask in (
@@ -163,7 +163,7 @@ def test_what_can_not_be_known_of_such_a_run_is_refused(
         (lambda heads: 1 / 0, "raised ZeroDivisionError: division by zero"),
     ],
 )
-def test_a_function_that_fails_is_named(
+def test_failing_function_is_named(
     tiny: gpt2viz.Model, add: Callable[..., EditKind], of: Callable[[Tensor], Tensor], message: str
 ) -> None:
     add("own", of)
@@ -173,18 +173,18 @@ def test_a_function_that_fails_is_named(
 
 
 @pytest.mark.parametrize("text", ["late:1.3", "prune:0.0"])
-def test_an_edit_that_is_not_installed(text: str) -> None:
+def test_unknown_edit_is_refused(text: str) -> None:
     name = text.partition(":")[0]
     expected = f"There is no edit '{name}' here. Install the package that adds it, or write off:1.3"
     with pytest.raises(EditError, match=expected):
         parse_edits(text)
 
 
-def test_a_name_or_a_stage_that_can_not_be() -> None:
+def test_invalid_name_or_stage_is_refused() -> None:
     for name, why in (("off", "gpt2viz has one of that name"), ("my edit", "as in one_late")):
         with pytest.raises(EditError, match=f"not '{name}': {why}"):
-            EditKind(name, "does so", later)
+            EditKind(name, "does so", shift)
     with pytest.raises(EditError, match=r"'weights' can't be changed\. These can: head_out"):
-        EditKind("own", "does so", later, "weights")  # type: ignore[arg-type]
+        EditKind("own", "does so", shift, "weights")  # type: ignore[arg-type]
     with pytest.raises(PluginError, match=r"function, not a gpt2viz\.EditKind"):
-        gpt2viz.register_edit(later)  # type: ignore[arg-type]
+        gpt2viz.register_edit(shift)  # type: ignore[arg-type]

@@ -33,12 +33,12 @@ _edits = st.one_of(
 
 
 @given(st.lists(_edits, max_size=5))
-def test_the_short_form_reads_back_as_the_same_edits(edits: list[Edit]) -> None:
+def test_short_form_reads_back_as_the_same_edits(edits: list[Edit]) -> None:
     assert parse_edits(",".join(map(str, edits))) == tuple(edits)
 
 
 @pytest.mark.parametrize("explicit", [True, False], ids=["captured", "derived"])
-def test_every_kind_is_as_numpy_makes_it(
+def test_every_kind_equals_numpy(
     tiny_folder: Path, tiny: gpt2viz.Model, explicit: bool, subtests: pytest.Subtests
 ) -> None:
     """Patches: ``test_patches``; what is computed of edited runs: ``test_edited_runs``."""
@@ -54,18 +54,18 @@ def test_every_kind_is_as_numpy_makes_it(
             assert_allclose(run.logits[0], expected["logits"], **CLOSE)
             probabilities = expected["next_token_probabilities"]
             assert_allclose(run.next_token_probabilities[0], probabilities, **CLOSE)
-            assert np.abs(run.logits - plain.logits).max() > 0.01  # else the edit is no edit
+            assert np.abs(run.logits - plain.logits).max() > 0.01  # the edit has an effect
             assert run.edits == parse_edits(text)
             assert n_hooks(tiny) == 0
     assert_array_equal(gpt2viz.trace(tiny, IDS).logits, plain.logits)
 
 
-def test_white_space_in_short_forms() -> None:
+def test_white_space_in_short_forms_is_ignored() -> None:
     assert parse_edits("") == parse_edits("  ") == ()
     assert parse_edits(" off:0.1 , nofirst") == (Edit("off", layer=0, head=1), Edit("nofirst"))
 
 
-def test_what_cannot_be_read(subtests: pytest.Subtests) -> None:
+def test_unreadable_short_forms_are_refused(subtests: pytest.Subtests) -> None:
     cases: list[tuple[str, str]] = [
         ("off", "'off' isn't an edit. Write off:1.3, mean:1.3"),
         ("off:1", "'off:1' isn't an edit"),
@@ -103,12 +103,12 @@ def test_what_cannot_be_read(subtests: pytest.Subtests) -> None:
         ({"kind": "scale", "layer": 0, "head": 0, "factor": "2"}, "the factor must be"),
     ],
 )
-def test_what_is_no_edit(fields: dict[str, object], message: str) -> None:
+def test_invalid_fields_are_refused(fields: dict[str, object], message: str) -> None:
     with pytest.raises(gpt2viz.EditError, match=message):
         Edit(**fields)  # type: ignore[arg-type]
 
 
-def test_who_is_hidden_from_whom() -> None:
+def test_edit_mask_hides_the_right_pairs() -> None:
     assert edit_mask(parse_edits("off:0.0,attn:1"), 4) is None
     hidden = edit_mask(parse_edits("nofirst,forbid:2:1"), 4)
     assert_array_equal(hidden, [[0, 0, 0, 0], [1, 0, 0, 0], [1, 1, 0, 0], [1, 0, 0, 0]])
@@ -118,7 +118,7 @@ def test_who_is_hidden_from_whom() -> None:
     assert_array_equal(hidden, [[0, 0, 1, 1], [0, 0, 1, 1], [0, 0, 0, 1], [0, 0, 1, 0]])
 
 
-def test_edits_go_along_with_their_tokens() -> None:
+def test_edits_move_with_their_tokens() -> None:
     edits = parse_edits("off:1.3,forbid:3:0,forbid:3:1,window:2")
     later = parse_edits("off:1.3,forbid:4:1,forbid:4:2,window:2")
     assert remap_edits(edits, lambda n: n + 1) == later
@@ -128,7 +128,7 @@ def test_edits_go_along_with_their_tokens() -> None:
     )
 
 
-def test_what_does_not_fit(tiny: gpt2viz.Model, subtests: pytest.Subtests) -> None:
+def test_edits_that_do_not_fit_are_refused(tiny: gpt2viz.Model, subtests: pytest.Subtests) -> None:
     cases: list[tuple[str, str]] = [
         ("off:3.0", "off:3.0 names layer 3, but this model has layers 0 to 2"),
         ("mean:0.4", "mean:0.4 names head 4, but each layer of this model has heads 0 to 3"),
@@ -144,14 +144,14 @@ def test_what_does_not_fit(tiny: gpt2viz.Model, subtests: pytest.Subtests) -> No
             assert n_hooks(tiny) == 0
 
 
-def test_a_query_that_may_look_ahead_can_be_blind_to_itself(tiny: gpt2viz.Model) -> None:
+def test_without_the_causal_mask_a_query_may_be_hidden_from_itself(tiny: gpt2viz.Model) -> None:
     check(parse_edits("forbid:0:0"), tiny.config, 5, causal=False, explicit=True)
     trace = gpt2viz.trace(tiny, [1, 2, 3], causal=False, edits=parse_edits("forbid:0:0"))
     assert trace.stage("weights", 0)[0, :, 0, 0].max() == 0
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_a_query_is_left_a_key_within_each_layers_window(family: str, tmp_path: Path) -> None:
+def test_each_query_keeps_a_key_in_every_layers_window(family: str, tmp_path: Path) -> None:
     model = gpt2viz.load_model(write_model(tmp_path, family))
     least = min(model.config.window(n) or 11 for n in range(model.config.n_layer))
     edits = [Edit("forbid", query=10, key=key) for key in range(11 - least, 11)]
@@ -166,13 +166,13 @@ def test_one_token_fits_every_mask_edit(tiny: gpt2viz.Model) -> None:
     assert_array_equal(trace.logits, gpt2viz.trace(tiny, [7]).logits)
 
 
-def test_a_head_that_is_off_puts_out_0_whatever_it_held(tiny: gpt2viz.Model) -> None:
+def test_head_that_is_off_outputs_0_even_for_nan(tiny: gpt2viz.Model) -> None:
     heads = torch.tensor([float("inf"), float("nan"), -1.0, 3.0]).reshape(1, 2, 1, 2)
     ((_, change),) = changes(parse_edits("off:0.0"), tiny, None)
     assert_array_equal(change(heads).flatten(), [0, 0, -1, 3])
 
 
-def test_a_reference_run_can_be_kept(tiny: gpt2viz.Model) -> None:
+def test_reference_run_can_be_reused(tiny: gpt2viz.Model) -> None:
     edits = parse_edits("mean:1.1")
     run = reference_run(tiny)
     assert len(run.token_ids) == tiny.config.n_positions  # the text is longer than tiny reads
@@ -186,8 +186,8 @@ def test_a_reference_run_can_be_kept(tiny: gpt2viz.Model) -> None:
     assert_array_equal(changed.stage("head_output", 1)[0, 1, 2], mean)
 
 
-def test_every_kind_is_declared_whole() -> None:
-    """Its examples are read, and it does something; its words are no other's."""
+def test_every_kind_is_declared_completely() -> None:
+    """Its examples are read back, it changes something, and its texts are unique."""
     for name, kind in OURS.items():
         for text in kind.examples:
             (edit,) = parse_edits(text)
@@ -197,7 +197,7 @@ def test_every_kind_is_declared_whole() -> None:
         assert len({getattr(kind, words) for kind in OURS.values()} - {""}) == len(OURS)
 
 
-def test_edits_in_words() -> None:
+def test_descriptions_of_edits() -> None:
     edits = parse_edits("off:1.3,forbid:1:0,window:1,window:1:1,window:3,window:3:2")
     assert [describe(edit, ["A", "crane"]) for edit in edits] == [
         "Layer 1 head 3 is off: its output is 0",

@@ -1,4 +1,4 @@
-"""Softmax holds on long inputs, for scores of ten thousand and for weights in half precision."""
+"""Softmax stays exact on long inputs, for scores of 10,000 and weights in half precision."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ from tests.checkpoints import weights_of, write_checkpoint
 
 
 @pytest.fixture(scope="module", params=[torch.float32, torch.float16], ids=["32 bits", "16 bits"])
-def extreme(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def extreme_checkpoint(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Path:
     """A checkpoint of 1,024 positions whose scaled scores reach beyond ±10,000."""
     folder = tmp_path_factory.mktemp("extreme") / "model"
     write_checkpoint(folder, n_positions=1024, n_layer=2, n_head=2, dtype=request.param)
@@ -28,11 +30,11 @@ def extreme(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 
 
 @pytest.mark.slow
-def test_softmax_holds(extreme: Path, subtests: pytest.Subtests) -> None:
+def test_softmax_of_extreme_scores(extreme_checkpoint: Path, subtests: pytest.Subtests) -> None:
     for explicit in (True, False):
         for causal in (True, False):
             with subtests.test(explicit=explicit, causal=causal):
-                model = gpt2viz.load_model(extreme)
+                model = gpt2viz.load_model(extreme_checkpoint)
                 ids = np.random.default_rng(0).integers(0, 400, 1024).tolist()
                 trace = gpt2viz.trace(model, ids, causal=causal, explicit=explicit)
                 assert first_not_finite(trace) is None

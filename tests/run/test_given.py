@@ -20,11 +20,11 @@ from tests.checkpoints import write_checkpoint
 from tests.numpy_gpt2 import reference, softmax
 
 IDS = [5, 300, 17, 9]
-#: The library as it is called without types.
+#: The library without types, for calls that mypy would refuse.
 g: Any = gpt2viz
 
 
-def test_edits_are_given_as_text_or_by_themselves(tiny: gpt2viz.Model) -> None:
+def test_edits_are_given_as_text_or_objects(tiny: gpt2viz.Model) -> None:
     edits = parse_edits("off:1.1,window:2")
     off, window = edits
     given: Any
@@ -52,7 +52,7 @@ def test_edits_are_given_as_text_or_by_themselves(tiny: gpt2viz.Model) -> None:
             gpt2viz.trace(tiny, IDS, edits=wrong)  # type: ignore[arg-type]
 
 
-def test_a_token_is_given_by_its_text(tiny: gpt2viz.Model) -> None:
+def test_tokens_are_given_by_id_or_text(tiny: gpt2viz.Model) -> None:
     first, second = " t", "he"
     ids: list[int] = [n for text in (first, second) for n in tiny.tokenizer.encode(text)]
     assert len(ids) == 2
@@ -75,7 +75,7 @@ def test_a_token_is_given_by_its_text(tiny: gpt2viz.Model) -> None:
         assert g.patch_sweep(*pair, answer=answer).answer[0] == ids[0]
 
 
-def test_what_comes_next_by_its_text(tiny: gpt2viz.Model, tiny_folder: Path) -> None:
+def test_next_tokens_have_their_texts(tiny: gpt2viz.Model, tiny_folder: Path) -> None:
     run = gpt2viz.trace(tiny, IDS)
     expected = reference(tiny_folder, IDS, True)
     for position in (-1, 1):
@@ -93,7 +93,7 @@ def test_what_comes_next_by_its_text(tiny: gpt2viz.Model, tiny_folder: Path) -> 
         )
 
 
-def test_a_stage_of_all_layers_is_that_of_each(tiny: gpt2viz.Model) -> None:
+def test_all_layers_stacks_the_stage_of_each_layer(tiny: gpt2viz.Model) -> None:
     for explicit in (True, False):
         run = gpt2viz.trace(tiny, IDS, explicit=explicit)
         for key in gpt2viz.HEAD_STAGES:
@@ -104,12 +104,12 @@ def test_a_stage_of_all_layers_is_that_of_each(tiny: gpt2viz.Model) -> None:
     assert run.all_layers("residual_out").shape == (3, 1, 4, 24)
 
 
-#: What the message has in it, and a call.
+#: A part of the message, and the call that raises it.
 Calls = list[tuple[str, Callable[[], object]]]
 
 
-def refused(calls: Calls) -> None:
-    """Each call is refused in one line, by an error of ours."""
+def assert_refused(calls: Calls) -> None:
+    """Each call raises one of the package's errors, with a message of one line."""
     for message, call in calls:
         with pytest.raises(gpt2viz.GPT2VizError) as raised:
             pytest.fail(f"{message}: {call()!r}")
@@ -117,7 +117,7 @@ def refused(calls: Calls) -> None:
         assert "\n" not in str(raised.value)
 
 
-def test_every_error_of_a_run_is_one_that_a_program_can_catch(tiny: gpt2viz.Model) -> None:
+def test_errors_of_runs_are_gpt2viz_errors(tiny: gpt2viz.Model) -> None:
     run, logits = g.trace(tiny, IDS), np.zeros(5)
     decode: Any = tiny.tokenizer.decode
     calls: Calls = [
@@ -162,15 +162,13 @@ def test_every_error_of_a_run_is_one_that_a_program_can_catch(tiny: gpt2viz.Mode
         ("no such folder, and so no checkpoints", lambda: g.load_steps("/nowhere/mine")),
         ("There is no edit", lambda: g.trace(tiny, IDS, edits=Edit("of", 1, 1))),
     ]
-    refused(calls)
+    assert_refused(calls)
     assert isinstance(gpt2viz.StageError("x"), KeyError)
     assert isinstance(gpt2viz.PlaceError("x"), IndexError)
     assert str(gpt2viz.StageError("a sentence")) == "a sentence"
 
 
-def test_every_error_of_an_analysis_is_one_that_a_program_can_catch(
-    tiny: gpt2viz.Model, tmp_path: Path
-) -> None:
+def test_errors_of_analyses_are_gpt2viz_errors(tiny: gpt2viz.Model, tmp_path: Path) -> None:
     write_checkpoint(tmp_path / "other", seed=3)
     run, far = g.trace(tiny, IDS), g.trace(gpt2viz.load_model(tmp_path / "other"), IDS)
     pair = (tiny, IDS, [5, 300, 17, 8])
@@ -201,10 +199,10 @@ def test_every_error_of_an_analysis_is_one_that_a_program_can_catch(
         ("in ascending order from 0", lambda: g.group_words(run.stage("weights", 0), [0, 9])),
         ("in ascending order from 0", lambda: g.group_words(run.stage("weights", 0), [1])),
     ]
-    refused(calls)
+    assert_refused(calls)
 
 
-def test_mypy_knows_the_names_of_stages(tiny: gpt2viz.Model) -> None:
+def test_stage_names_are_typed(tiny: gpt2viz.Model) -> None:
     """``make lint`` refuses a comment here that hides no error."""
     run = gpt2viz.trace(tiny, IDS)
     assert set(get_args(gpt2viz.StageName)) == set(gpt2viz.STAGE)
@@ -217,7 +215,7 @@ def test_mypy_knows_the_names_of_stages(tiny: gpt2viz.Model) -> None:
         gpt2viz.show(run, stage="wieghts")  # type: ignore[arg-type]
 
 
-def test_dir_shows_what_is_public() -> None:
+def test_dir_lists_the_public_names() -> None:
     shown = dir(gpt2viz)
     assert set(shown) == {*gpt2viz.__all__, "__version__", "export", "heads", "offline"}
     for name in shown:

@@ -1,4 +1,4 @@
-"""A function of one's own on any stage of one run, against NumPy, which shares no code with it."""
+"""A user's function on any stage of one run, checked against NumPy."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ TOLERANCE: Tolerance = {"rtol": 2e-5, "atol": 2e-5}
 rng = np.random.default_rng(7)
 
 
-def names(layer: int) -> dict[str, gpt2viz.Stage]:
-    """Every stage of the graph by the name that a hook has for it."""
+def stages_by_hook(layer: int) -> dict[str, gpt2viz.Stage]:
+    """Every stage of the graph by its hook's name."""
     return {f"{stage.key}.{layer}" if stage.per_layer else stage.key: stage for stage in STAGES}
 
 
-def bent(shape: tuple[int, ...]) -> Callable[[np.ndarray], np.ndarray]:
-    """A change that no edit makes: other at every place, and not linear."""
+def nonlinear(shape: tuple[int, ...]) -> Callable[[np.ndarray], np.ndarray]:
+    """A change that no edit makes: nonlinear, and different at every position."""
     added = rng.normal(size=shape)
     return lambda x: np.where(np.isfinite(x), np.tanh(x) + added, x)
 
 
-def test_any_stage_becomes_what_the_function_gives_back(
+def test_every_stage_is_replaced_by_the_functions_result(
     tiny: gpt2viz.Model, tiny_folder: Path
 ) -> None:
     sizes, plain = axis_sizes(tiny.config, len(IDS)), gpt2viz.trace(tiny, IDS)
-    for name, stage in names(1).items():
+    for name, stage in stages_by_hook(1).items():
         shape = tuple(sizes[axis] for axis in stage.axes)
-        change = bent(shape)
+        change = nonlinear(shape)
         seen: list[np.ndarray] = []
 
         def function(
@@ -46,7 +46,7 @@ def test_any_stage_becomes_what_the_function_gives_back(
         ) -> np.ndarray:
             seen.append(x.copy())
             assert (x.dtype, x.flags.writeable) == (np.float32, True), ours
-            x[...] = change(x)  # it is the function's own to change
+            x[...] = change(x)  # the function may change its array
             return x
 
         run = gpt2viz.trace(tiny, IDS, hooks={name: function})
@@ -71,23 +71,25 @@ def test_any_stage_becomes_what_the_function_gives_back(
         assert export.about(run, "weights").edits == f"hook:{name}"
         assert not np.allclose(run.logits_at(-1), plain.logits_at(-1), atol=1e-3), name
     again = gpt2viz.trace(tiny, IDS)
-    assert_array_equal(again.logits, plain.logits)  # no hook stays behind
+    assert_array_equal(again.logits, plain.logits)  # no hook remains
 
 
-def test_a_long_run_keeps_what_no_longer_follows(tiny: gpt2viz.Model, tiny_folder: Path) -> None:
-    for name, stage in names(1).items():
-        change = bent(tuple(axis_sizes(tiny.config, len(IDS))[axis] for axis in stage.axes))
+def test_derived_run_with_hooks_equals_the_captured_run(
+    tiny: gpt2viz.Model, tiny_folder: Path
+) -> None:
+    for name, stage in stages_by_hook(1).items():
+        change = nonlinear(tuple(axis_sizes(tiny.config, len(IDS))[axis] for axis in stage.axes))
         make: Any = {"hooks": {name: change}}
         if stage.axes[-2:] == ("T", "T"):
             with pytest.raises(gpt2viz.EditError, match=f"hook:{name}: .* explicit=True"):
                 gpt2viz.trace(tiny, IDS, explicit=False, **make)
             continue
-        whole, short = (gpt2viz.trace(tiny, IDS, explicit=way, **make) for way in (True, False))
+        whole, short = (gpt2viz.trace(tiny, IDS, explicit=on, **make) for on in (True, False))
         for key in PER_LAYER:
             assert_allclose(whole.all_layers(key), short.all_layers(key), **TOLERANCE, err_msg=name)
 
 
-def test_no_run_with_hooks_is_taken_for_another(tiny: gpt2viz.Model, tmp_path: Path) -> None:
+def test_runs_with_hooks_are_never_equal(tiny: gpt2viz.Model, tmp_path: Path) -> None:
     def function(x: Any) -> Any:
         return 2 * x
 
@@ -122,14 +124,14 @@ def test_no_run_with_hooks_is_taken_for_another(tiny: gpt2viz.Model, tmp_path: P
             call()
 
 
-def test_a_patch_takes_its_piece_from_a_run_with_the_same_hooks(tiny: gpt2viz.Model) -> None:
+def test_patch_source_runs_with_the_same_hooks(tiny: gpt2viz.Model) -> None:
     other, hooks = [8, *IDS[1:]], {"embedding": np.tanh}
     source = gpt2viz.trace(tiny, other, hooks=hooks)
     run = gpt2viz.trace(tiny, IDS, edits="patch:q:1.2", patch_from=other, hooks=hooks)
     assert_allclose(run.stage("q", 1, 2), source.stage("q", 1, 2), **TOLERANCE)
 
 
-def test_what_is_no_hook(tiny: gpt2viz.Model) -> None:
+def test_invalid_hooks_are_refused(tiny: gpt2viz.Model) -> None:
     def inside(x: Any) -> Any:
         gpt2viz.trace(tiny, IDS)
         return x
@@ -149,7 +151,7 @@ def test_what_is_no_hook(tiny: gpt2viz.Model) -> None:
     for message, hooks in cases.items():
         with pytest.raises(gpt2viz.GPT2VizError, match=re.escape(message)):
             gpt2viz.trace(tiny, IDS, hooks=hooks)
-    with pytest.raises(ZeroDivisionError):  # what a function raises is its author's to see
+    with pytest.raises(ZeroDivisionError):  # a function's own error passes through
         gpt2viz.trace(tiny, IDS, hooks={"q.1": lambda _x: 1 / 0})
     plain = gpt2viz.trace(tiny, IDS)
     named = gpt2viz.trace(tiny, IDS, hooks={"blocks.1.hook_resid_mid": np.negative})

@@ -1,4 +1,4 @@
-"""Texts that run together leave the traces that they leave one by one."""
+"""Texts that run in a batch give the same traces as one by one."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ EDITS = "off:0.1,mean:1.2,scale:2.0:3,mlp:1,forbid:3:1"
 
 
 @pytest.mark.slow
-def test_each_is_its_own_trace(tiny: gpt2viz.Model, subtests: pytest.Subtests) -> None:
+def test_batched_traces_equal_single_traces(tiny: gpt2viz.Model, subtests: pytest.Subtests) -> None:
     cases: list[tuple[str, bool]] = [("", True), ("", False), (EDITS, True)]
     for explicit, (edits, causal) in product((None, False), cases):
         with subtests.test(explicit=explicit, edits=edits, causal=causal):
@@ -40,17 +40,17 @@ def test_each_is_its_own_trace(tiny: gpt2viz.Model, subtests: pytest.Subtests) -
                 assert_allclose(weights, alone.all_layers("weights"), rtol=1e-5, atol=1e-6)
 
 
-def test_texts_of_one_length_run_together(
+def test_texts_of_equal_length_run_together(
     tiny: gpt2viz.Model, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sizes: list[tuple[int, int]] = []
     run = forward.run_texts
 
-    def noted(network: object, ids: list[list[int]], *rest: object) -> object:
+    def record_size(network: object, ids: list[list[int]], *rest: object) -> object:
         sizes.append((len(ids), len(ids[0])))
         return run(network, ids, *rest)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(tracer, "run_texts", noted)
+    monkeypatch.setattr(tracer, "run_texts", record_size)
     texts = [[n, n + 1] for n in range(7)] + [[1, 2, 3]]
     gpt2viz.trace_many(tiny, texts)
     assert sizes == [(7, 2), (1, 3)]
@@ -61,7 +61,7 @@ def test_texts_of_one_length_run_together(
     assert gpt2viz.trace_many(tiny, []) == []
 
 
-def test_what_is_refused_is_refused_before_anything_runs(tiny: gpt2viz.Model) -> None:
+def test_bad_texts_are_refused_before_any_run(tiny: gpt2viz.Model) -> None:
     patch = gpt2viz.parse_edits("patch:residual_in:1:0")
     with pytest.raises(gpt2viz.EditError, match=r"takes from another text: use gpt2viz\.trace"):
         gpt2viz.trace_many(tiny, ["A crane"], edits=patch)
@@ -73,7 +73,7 @@ def test_what_is_refused_is_refused_before_anything_runs(tiny: gpt2viz.Model) ->
         gpt2viz.trace_many(tiny, [[1, 2, 3], [1]], edits=gpt2viz.parse_edits("forbid:2:1"))
 
 
-def test_a_trace_of_many_shares_no_numbers_with_its_neighbours(tiny: gpt2viz.Model) -> None:
+def test_traces_of_a_batch_share_no_memory(tiny: gpt2viz.Model) -> None:
     first, second = gpt2viz.trace_many(tiny, [[1, 2, 3], [4, 5, 6]])
     for key, array in first.captured.items():
         if key[0] != "position_embedding":

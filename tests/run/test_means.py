@@ -19,9 +19,7 @@ IDS = [11, 7, 300, 17, 3, 88]
 
 
 @pytest.mark.parametrize("causal", [True, False], ids=["masked", "unmasked"])
-def test_a_mean_over_texts_is_as_numpy_makes_it(
-    tiny_folder: Path, tiny: gpt2viz.Model, causal: bool
-) -> None:
+def test_mean_over_texts_equals_numpy(tiny_folder: Path, tiny: gpt2viz.Model, causal: bool) -> None:
     outputs = [numpy_reference(tiny_folder, ids, True)["head_output"][1][2] for ids in TEXTS]
     means = [np.mean([z[t] for z in outputs if t < len(z)], axis=0) for t in range(len(IDS))]
 
@@ -41,7 +39,7 @@ def test_a_mean_over_texts_is_as_numpy_makes_it(
     assert cell_arithmetic(run, 1, 2, 4, 3).largest_difference < 1e-5
 
 
-def test_the_mean_of_a_text_alone_is_its_run(tiny: gpt2viz.Model) -> None:
+def test_mean_over_one_text_is_its_run(tiny: gpt2viz.Model) -> None:
     reference = gpt2viz.mean_reference(tiny, [IDS])
     assert_array_equal(reference.means[2], gpt2viz.trace(tiny, IDS).stage("head_output", 2)[0])
     everywhere = gpt2viz.parse_edits(",".join(f"mean:{n}.{h}" for n in range(3) for h in range(4)))
@@ -49,7 +47,7 @@ def test_the_mean_of_a_text_alone_is_its_run(tiny: gpt2viz.Model) -> None:
     assert_allclose(run.logits, gpt2viz.trace(tiny, IDS).logits, rtol=1e-5, atol=1e-6)
 
 
-def test_a_sweep_takes_it_for_both_runs(tiny: gpt2viz.Model) -> None:
+def test_patch_sweep_uses_the_mean_in_both_runs(tiny: gpt2viz.Model) -> None:
     edits = gpt2viz.parse_edits("mean:0.1")
     reference = gpt2viz.mean_reference(tiny, TEXTS)
     texts = IDS[:5], [11, 9, 300, 17, 3]
@@ -66,7 +64,7 @@ def test_a_sweep_takes_it_for_both_runs(tiny: gpt2viz.Model) -> None:
     )
 
 
-def test_a_run_says_over_which_texts(tiny: gpt2viz.Model) -> None:
+def test_run_records_the_texts_of_its_mean(tiny: gpt2viz.Model) -> None:
     edits = gpt2viz.parse_edits("mean:0.1")
     own, given, other = (
         gpt2viz.trace(tiny, IDS, edits=edits, reference=reference)
@@ -83,7 +81,7 @@ def test_a_run_says_over_which_texts(tiny: gpt2viz.Model) -> None:
     assert plain.key == gpt2viz.trace(tiny, IDS).key
 
 
-def test_what_has_no_mean(model: gpt2viz.Model, tiny: gpt2viz.Model) -> None:
+def test_unusable_means_are_refused(model: gpt2viz.Model, tiny: gpt2viz.Model) -> None:
     edits = gpt2viz.parse_edits("mean:0.1")
     with pytest.raises(gpt2viz.TextError, match="no text to take means over"):
         gpt2viz.mean_reference(tiny, [])

@@ -45,7 +45,7 @@ def random_ids(n: int) -> list[int]:
     return np.random.default_rng(n).integers(0, 420, n).tolist()
 
 
-#: Beside the oldest transformers that is an oracle only GPT-2 runs.
+#: With the oldest supported transformers only GPT-2 can be compared.
 NEW = pytest.mark.skipif(
     Version(version("transformers")) < Version("5"), reason="it reads no rope_parameters"
 )
@@ -76,7 +76,7 @@ def test_equals_transformers(folder: Path, model: gpt2viz.Model) -> None:
         assert_allclose(trace.stage("final_norm"), out.hidden_states[-1], **TOLERANCE)
         for layer, attention in enumerate(out.attentions):
             assert_allclose(trace.stage("weights", layer), attention, **TOLERANCE)
-        for layer, hidden in enumerate(out.hidden_states[1:-1]):  # the last is past the final norm
+        for layer, hidden in enumerate(out.hidden_states[1:-1]):  # the last is after the final norm
             assert_allclose(trace.stage("residual_out", layer), hidden, **TOLERANCE)
         expected = out.logits[:, -1].softmax(-1)
         assert_allclose(trace.next_token_probabilities, expected, **TOLERANCE)
@@ -85,17 +85,17 @@ def test_equals_transformers(folder: Path, model: gpt2viz.Model) -> None:
 @NEW
 @torch.no_grad()
 @pytest.mark.parametrize("family", LLAMAS)
-def test_a_llama_that_transformers_holds_is_used_as_it_is(tmp_path: Path, family: str) -> None:
+def test_llama_from_transformers_is_used_directly(tmp_path: Path, family: str) -> None:
     from transformers import PreTrainedTokenizerFast
 
     theirs = transformers_model(write_llama(tmp_path, **LLAMAS[family]))
     files = (str(tmp_path / name) for name in ("vocab.json", "merges.txt"))
-    cut = PreTrainedTokenizerFast(tokenizer_object=ByteLevelBPETokenizer(*files)._tokenizer)
+    bpe = PreTrainedTokenizerFast(tokenizer_object=ByteLevelBPETokenizer(*files)._tokenizer)
     ids = random_ids(24)
-    held = gpt2viz.trace(gpt2viz.from_transformers(theirs, cut), ids)
-    assert_allclose(held.logits, theirs(torch.tensor([ids])).logits, **TOLERANCE)
+    run = gpt2viz.trace(gpt2viz.from_transformers(theirs, bpe), ids)
+    assert_allclose(run.logits, theirs(torch.tensor([ids])).logits, **TOLERANCE)
     shared = theirs.get_input_embeddings().weight
-    assert held.stage("token_embedding")[0, -1].tolist() == shared[ids[-1]].tolist()
+    assert run.stage("token_embedding")[0, -1].tolist() == shared[ids[-1]].tolist()
 
 
 def check(actual: Any, expected: Any, key: str) -> None:
@@ -133,7 +133,7 @@ def test_every_stage_equals_numpy(
             check_run(gpt2viz.trace(model, ids, causal, explicit=explicit), of.run(ids, causal))
 
 
-def test_a_run_taken_up_by_another_is_the_whole_runs(folder: Path, model: gpt2viz.Model) -> None:
+def test_run_that_reuses_another_equals_numpy(folder: Path, model: gpt2viz.Model) -> None:
     ids, of = random_ids(24), oracle(folder)
     for explicit in (True, False):
         earlier = gpt2viz.trace(model, [*ids[:17], 5, 6], explicit=explicit)
@@ -143,7 +143,7 @@ def test_a_run_taken_up_by_another_is_the_whole_runs(folder: Path, model: gpt2vi
 
 
 @pytest.mark.parametrize("deeper", [False, True])
-def test_what_scores_are_divided_by_is_said(tmp_path: Path, deeper: bool) -> None:
+def test_score_divisor_is_recorded(tmp_path: Path, deeper: bool) -> None:
     write_checkpoint(tmp_path, scale_attn_by_inverse_layer_idx=deeper)
     divided = gpt2viz.trace(gpt2viz.load_model(tmp_path), [1, 2]).record("scaled_scores", 2)
     assert divided is not None
@@ -161,7 +161,7 @@ def test_every_activation_equals_transformers(tmp_path: Path, name: str) -> None
 
 @torch.no_grad()
 def test_added_tokens_equal_transformers(tmp_path: Path) -> None:
-    """A fine-tuned model's file has those that were added to its vocabulary, in order."""
+    """A fine-tuned model's file lists tokens added to its vocabulary, in order."""
     theirs = transformers_model(write_checkpoint(tmp_path))
     first = len(json.loads((tmp_path / "vocab.json").read_text(encoding="utf-8")))
     added = {"<user>": first, "<bot>": first + 1}
@@ -176,7 +176,7 @@ def test_added_tokens_equal_transformers(tmp_path: Path) -> None:
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
 @pytest.mark.parametrize("family", FAMILIES)
 @torch.no_grad()
-def test_files_of_any_precision_and_in_shards(
+def test_shards_of_any_precision_equal_transformers(
     tmp_path: Path, family: str, dtype: torch.dtype
 ) -> None:
     """Weights are read to the last bit, and run in float32, as in transformers."""
@@ -202,9 +202,7 @@ def test_files_of_any_precision_and_in_shards(
 @NEW
 @pytest.mark.parametrize("family", ["llama", "mistral", "qwen2", "qwen3"])
 @pytest.mark.parametrize("change", [{}, {"use_sliding_window": True}, {"sliding_window": None}])
-def test_what_a_config_leaves_out_is_as_in_transformers(
-    family: str, change: dict[str, Any]
-) -> None:
+def test_config_defaults_equal_transformers(family: str, change: dict[str, Any]) -> None:
     from transformers import AutoConfig
 
     values = {"vocab_size": 9, "hidden_size": 512, "num_attention_heads": 64, **change}

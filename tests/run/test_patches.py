@@ -1,4 +1,4 @@
-"""A patch as an edit, against the NumPy GPT-2 with the same piece put in."""
+"""A patch as an edit, checked against the NumPy GPT-2 with the same patch."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ TEXTS = CLEAN, CORRUPTED
 
 @pytest.fixture(scope="module")
 def pair(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """(the folder of a checkpoint of odd sizes, our model of it)."""
+    """(the folder of a checkpoint of odd sizes, the model loaded from it)."""
     folder = tmp_path_factory.mktemp("patches")
     sizes: dict[str, Any] = {"n_embd": 15, "n_head": 3, "scale_attn_by_inverse_layer_idx": True}
     return folder, gpt2viz.load_model(write_checkpoint(folder, **sizes))
 
 
-def spelled(stage: str, layer: int, head: int, position: int | None) -> str:
+def patch_text(stage: str, layer: int, head: int, position: int | None) -> str:
     target = f"{layer}" if stage in STREAMS else f"{layer}.{head}"
     return f"patch:{stage}:{target}" + ("" if position is None else f":{position}")
 
@@ -40,7 +40,7 @@ def spelled(stage: str, layer: int, head: int, position: int | None) -> str:
 def patched(
     folder: Path, causal: bool, off: Sequence[tuple[int, int]], texts: Any, where: str, index: Any
 ) -> dict[str, Any]:
-    """The run by NumPy, with a piece of the second text's run in a stage."""
+    """The run by NumPy, with a part of one stage from the second text's run."""
 
     def silence(layer: int, heads: np.ndarray) -> np.ndarray:
         on = [(layer, head) not in off for head in range(len(heads))]
@@ -60,17 +60,17 @@ def patched(
     return run(into, replace)
 
 
-def test_a_patch_is_as_numpy_makes_it(pair: Any, subtests: pytest.Subtests) -> None:
-    """In both directions, at one position and at all, alone and with other edits of both runs."""
+def test_patches_equal_numpy(pair: Any, subtests: pytest.Subtests) -> None:
+    """In both directions, at one or all positions, alone and with other edits of both runs."""
     folder, ours = pair
     both_ways = ((), "", TEXTS), (((0, 0), (2, 2)), "off:0.0,off:2.2,", TEXTS[::-1])
     for causal, stage in product((True, False), STREAMS + OF_HEADS):
-        # A layer's patched stream is recorded as what the layer before left.
+        # A layer's patched stream is recorded as the output of the layer before.
         made = [key for key in PER_LAYER if (stage, key) != ("residual_in", "residual_out")]
         with subtests.test(causal=causal, stage=stage):
             for off, others, (into, source) in both_ways:
                 for layer, position in ((0, None), (1, 4), (2, None)):
-                    edits = others + spelled(stage, layer, 1, position)
+                    edits = others + patch_text(stage, layer, 1, position)
                     at = slice(None) if position is None else position
                     index = at if stage in STREAMS else (1, at)
                     where = f"{stage}.{layer}"
@@ -86,7 +86,7 @@ def test_a_patch_is_as_numpy_makes_it(pair: Any, subtests: pytest.Subtests) -> N
                 assert abs(plain.logits_at(-1) - run.logits_at(-1)).max() > 1e-3
 
 
-def test_what_is_recorded_is_what_went_on(tiny: gpt2viz.Model) -> None:
+def test_patched_values_are_recorded(tiny: gpt2viz.Model) -> None:
     source = gpt2viz.trace(tiny, CORRUPTED)
     run = gpt2viz.trace(
         tiny,
@@ -100,7 +100,7 @@ def test_what_is_recorded_is_what_went_on(tiny: gpt2viz.Model) -> None:
     assert run.key != gpt2viz.trace(tiny, CLEAN, edits=run.edits, patch_from=CLEAN).key
 
 
-def test_the_whole_stream_before_any_layer_gives_the_other_run(tiny: gpt2viz.Model) -> None:
+def test_patching_the_whole_stream_gives_the_other_run(tiny: gpt2viz.Model) -> None:
     other = gpt2viz.trace(tiny, CORRUPTED).next_token_probabilities
     for layer in range(3):
         edits = parse_edits(f"patch:residual_in:{layer}")
@@ -108,8 +108,8 @@ def test_the_whole_stream_before_any_layer_gives_the_other_run(tiny: gpt2viz.Mod
         assert_array_equal(run.next_token_probabilities, other)
 
 
-def test_patches_act_in_their_order(tiny: gpt2viz.Model) -> None:
-    """Scaled after the patch, the piece is twice as large; before it, that of both runs was."""
+def test_patches_apply_in_order(tiny: gpt2viz.Model) -> None:
+    """Scaling after the patch doubles it again; scaling before it applies to both runs."""
     plain = gpt2viz.trace(tiny, CORRUPTED).stage("head_output", 2, 1)
     for spelling, factor in (
         ("patch:head_output:2.1,scale:2.1:2", 4),
@@ -119,7 +119,7 @@ def test_patches_act_in_their_order(tiny: gpt2viz.Model) -> None:
         assert_allclose(run.stage("head_output", 2, 1), factor * plain, **TOLERANCE)
 
 
-def test_short_forms_words_and_places() -> None:
+def test_short_forms_descriptions_and_positions() -> None:
     text = "patch:residual_in:2:1,patch:head_output:1.3,patch:weights:0.2:0,patch:mlp_output:3"
     edits = parse_edits(text)
     assert ",".join(map(str, edits)) == text
@@ -139,7 +139,7 @@ def test_short_forms_words_and_places() -> None:
     )
 
 
-def test_what_cannot_be_patched(tiny: gpt2viz.Model, subtests: pytest.Subtests) -> None:
+def test_invalid_patches_are_refused(tiny: gpt2viz.Model, subtests: pytest.Subtests) -> None:
     cases: list[tuple[str, Any, str]] = [
         ("patch:scores:1.2:0", CORRUPTED, "'scores' can't be patched. These can: residual_in"),
         ("patch:q:1:0", CORRUPTED, "patch:q needs a head"),
@@ -159,7 +159,7 @@ def test_what_cannot_be_patched(tiny: gpt2viz.Model, subtests: pytest.Subtests) 
             gpt2viz.trace(tiny, CLEAN, edits=parse_edits(text), patch_from=patch_from)
 
 
-def test_a_run_to_patch_from_has_the_same_mask_and_edits(tiny: gpt2viz.Model) -> None:
+def test_patch_source_needs_the_same_mask_and_edits(tiny: gpt2viz.Model) -> None:
     edits = parse_edits("off:0.1,patch:v:1.0")
     for source in (
         gpt2viz.trace(tiny, CORRUPTED),
@@ -172,8 +172,8 @@ def test_a_run_to_patch_from_has_the_same_mask_and_edits(tiny: gpt2viz.Model) ->
         gpt2viz.trace(tiny, CLEAN, explicit=False, edits=weights, patch_from=CORRUPTED)
 
 
-def test_a_patched_run_is_not_taken_apart(tiny: gpt2viz.Model) -> None:
-    """Its numbers are no sums over its own tokens: what would be said of them would be wrong."""
+def test_patched_run_has_no_attribution(tiny: gpt2viz.Model) -> None:
+    """Its numbers aren't sums over its own tokens, so attributions would be wrong."""
     run = gpt2viz.trace(
         tiny, CLEAN, edits=parse_edits("patch:residual_in:0:2"), patch_from=CORRUPTED
     )

@@ -1,6 +1,6 @@
-"""A trace that reuses an earlier one is the trace of a full run, of which only the rest was run.
+"""A trace that reuses an earlier one equals a full run, though only the new tokens are run.
 
-NumPy's numbers of such a run: ``test_parity``.
+``test_parity`` compares such runs with NumPy.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, gpt2viz.Model]
     return made
 
 
-def check_whole(result: gpt2viz.Trace, full: gpt2viz.Trace) -> None:
-    """Every stage, the prediction, who it is and how it was made."""
+def assert_equals_full_run(result: gpt2viz.Trace, full: gpt2viz.Trace) -> None:
+    """Every stage, the prediction, the key and the records equal those of a full run."""
     assert (result.key, result.text, result.tokens) == (full.key, full.text, full.tokens)
     assert result.explicit == full.explicit
     assert result.captured.keys() == full.captured.keys()
@@ -58,7 +58,7 @@ def check_whole(result: gpt2viz.Trace, full: gpt2viz.Trace) -> None:
 
 @st.composite
 def changed_texts(draw: st.DrawFn) -> tuple[list[int], list[int]]:
-    """A text, and the same after one change of somebody who types."""
+    """A text before and after one edit by a user who types."""
     ids = st.lists(st.integers(0, 419), min_size=1, max_size=12)
     before, new = draw(ids), draw(st.lists(st.integers(0, 419), min_size=1, max_size=4))
     start, end = sorted((draw(st.integers(0, len(before))), draw(st.integers(0, len(before)))))
@@ -83,7 +83,7 @@ def changed_texts(draw: st.DrawFn) -> tuple[list[int], list[int]]:
     explicit=st.booleans(),
 )
 @settings(max_examples=60)
-def test_it_is_the_full_trace(
+def test_reused_trace_equals_the_full_trace(
     models: dict[str, gpt2viz.Model],
     texts: tuple[list[int], list[int]],
     kind: str,
@@ -96,22 +96,22 @@ def test_it_is_the_full_trace(
     result = gpt2viz.trace(model, after, explicit=explicit, reuse=earlier)
     same = [a == b for a, b in zip(before, after, strict=False)]
     assert result.reused == min([*same, False].index(False), len(after) - 1)
-    check_whole(result, gpt2viz.trace(model, after, explicit=explicit))
+    assert_equals_full_run(result, gpt2viz.trace(model, after, explicit=explicit))
 
 
 @pytest.mark.parametrize("explicit", [True, False])
-def test_only_the_rest_is_run(
+def test_only_new_tokens_are_run(
     tiny: gpt2viz.Model, monkeypatch: pytest.MonkeyPatch, explicit: bool
 ) -> None:
     ran: list[list[int]] = []
     forward = GPT2.forward
 
-    def noted(self: GPT2, ids: Any, **rest: Any) -> Any:
+    def record_ids(self: GPT2, ids: Any, **rest: Any) -> Any:
         ran.extend(ids.tolist())
         return forward(self, ids, **rest)
 
     earlier = gpt2viz.trace(tiny, IDS, explicit=explicit)
-    monkeypatch.setattr(GPT2, "forward", noted)
+    monkeypatch.setattr(GPT2, "forward", record_ids)
     for text, reused in (([*IDS, 4, 5], 7), (IDS, 6), (IDS[:3], 2), ([1, *IDS], 0), ([5], 0)):
         result = gpt2viz.trace(tiny, text, explicit=explicit, reuse=earlier)
         assert result.reused == reused
@@ -119,14 +119,14 @@ def test_only_the_rest_is_run(
     assert not ran
 
 
-def test_a_chain_of_traces_stays_whole_and_holds_on_to_none(tiny: gpt2viz.Model) -> None:
+def test_chain_of_traces_is_complete_and_shares_no_memory(tiny: gpt2viz.Model) -> None:
     for explicit in (True, False):
         trace = gpt2viz.trace(tiny, IDS[:1], explicit=explicit)
         for n in range(2, len(IDS) + 1):
             earlier, trace = trace, gpt2viz.trace(tiny, IDS[:n], explicit=explicit, reuse=trace)
         cut = gpt2viz.trace(tiny, [*IDS[:4], 8], explicit=explicit, reuse=trace)
-        check_whole(cut, gpt2viz.trace(tiny, [*IDS[:4], 8], explicit=explicit))
-        check_whole(trace, gpt2viz.trace(tiny, IDS, explicit=explicit))
+        assert_equals_full_run(cut, gpt2viz.trace(tiny, [*IDS[:4], 8], explicit=explicit))
+        assert_equals_full_run(trace, gpt2viz.trace(tiny, IDS, explicit=explicit))
         for key, array in trace.captured.items():
             assert not np.shares_memory(array, earlier.captured[key])
             assert not array.flags.writeable
@@ -139,15 +139,15 @@ def test_a_saved_trace_is_reused(tiny: gpt2viz.Model, tmp_path: Path) -> None:
     save_trace(gpt2viz.trace(tiny, IDS), path)
     result = gpt2viz.trace(tiny, [*IDS, 8], reuse=gpt2viz.load_trace(path, tiny))
     assert result.reused == len(IDS)
-    check_whole(result, gpt2viz.trace(tiny, [*IDS, 8]))
+    assert_equals_full_run(result, gpt2viz.trace(tiny, [*IDS, 8]))
 
 
-def test_the_end_of_text_in_front_moves_every_position(tiny: gpt2viz.Model) -> None:
+def test_bos_in_front_prevents_reuse(tiny: gpt2viz.Model) -> None:
     plain, first = (tiny.tokenizer.encode("A crane", bos=on) for on in (False, True))
     assert first[1:] == plain
     result = gpt2viz.trace(tiny, first, reuse=gpt2viz.trace(tiny, plain))
     assert result.reused == 0
-    check_whole(result, gpt2viz.trace(tiny, first))
+    assert_equals_full_run(result, gpt2viz.trace(tiny, first))
     again = gpt2viz.trace(tiny, [*first, 3], reuse=result)
     assert again.reused == len(first)
 
@@ -162,7 +162,7 @@ def test_the_end_of_text_in_front_moves_every_position(tiny: gpt2viz.Model) -> N
         ({}, {"edits": "window:2"}, "nor be reused"),
     ],
 )
-def test_where_it_cannot_hold_it_is_refused(
+def test_invalid_reuse_is_refused(
     tiny: gpt2viz.Model, later: dict[str, Any], earlier: dict[str, Any], message: str
 ) -> None:
     made = [
@@ -185,7 +185,7 @@ def test_another_model_is_refused(
         gpt2viz.trace(tiny, IDS, reuse=gpt2viz.trace(narrow, IDS))
 
 
-def test_how_many_tokens_two_runs_have_in_common() -> None:
+def test_common_prefix_length() -> None:
     key = RunKey("tiny", (1, 2, 3))
     same = ((1, 2, 3), 3), ((1, 2), 2), ((1, 2, 4, 5), 2), ((1, 2, 3, 4), 3), ((2, 2, 3), 0)
     others: tuple[dict[str, Any], ...] = (

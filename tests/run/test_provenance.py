@@ -1,4 +1,4 @@
-"""The code beside a picture: the method that made its tensor, and the line marked."""
+"""The code beside a picture: the method that made its tensor, with that line marked."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gpt2viz.model.network import Attend, Block
 from gpt2viz.run.provenance import MARK, method_at
 
 
-def test_every_tensors_line_is_marked_in_its_method(tiny: gpt2viz.Model) -> None:
+def test_line_of_every_tensor_is_marked_in_its_method(tiny: gpt2viz.Model) -> None:
     for record in gpt2viz.trace(tiny, "A crane ate fish").tensors:
         name, source = method_at(record.file, record.line)
         assert name.endswith((".forward", ".embed"))
@@ -20,7 +20,7 @@ def test_every_tensors_line_is_marked_in_its_method(tiny: gpt2viz.Model) -> None
         assert record.code in source.partition(MARK)[2].splitlines()[1]
 
 
-def test_the_method_is_that_of_the_module(tiny: gpt2viz.Model) -> None:
+def test_source_is_the_modules_method(tiny: gpt2viz.Model) -> None:
     run = gpt2viz.trace(tiny, "A crane ate fish", explicit=True)
     for key, owner in (("weights", Attend), ("residual_mid", Block)):
         record = run.record(key, 0)
@@ -31,6 +31,6 @@ def test_the_method_is_that_of_the_module(tiny: gpt2viz.Model) -> None:
         assert plain.strip() == textwrap.dedent(inspect.getsource(owner.forward)).strip()
 
 
-def test_a_line_outside_all_methods() -> None:
+def test_line_outside_methods_is_an_error() -> None:
     with pytest.raises(LookupError, match="line 1 "):
         method_at("network.py", 1)

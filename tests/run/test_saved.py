@@ -1,4 +1,4 @@
-"""A trace that was saved comes back: the same numbers, and everything that is made of them."""
+"""A saved trace is loaded with the same numbers and everything derived from them."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ of_every_family = pytest.mark.parametrize("model", FAMILIES, indirect=True)
     [([5, 7, 5, 11, 2], True, EDITS), ([3], True, ""), ([5, 7, 5, 11], False, "scale:0.1:2")],
     ids=["edited", "one-token", "mask-off"],
 )
-def test_it_is_the_run_that_was_saved(
+def test_loaded_run_equals_the_saved_run(
     model: gpt2viz.Model,
     tmp_path: Path,
     kind: str,
@@ -71,10 +71,10 @@ def test_it_is_the_run_that_was_saved(
 
 @of_every_family
 @pytest.mark.parametrize("explicit", [True, False], ids=["captured", "derived"])
-def test_a_patched_run_says_where_its_pieces_are_from(
+def test_patched_run_keeps_its_source_text(
     model: gpt2viz.Model, tmp_path: Path, explicit: bool
 ) -> None:
-    """With a mean too, by a model whose vocabulary can't spell the English text for that."""
+    """With a mean too, for a model whose vocabulary can't spell the default reference text."""
     model = replace(model, tokenizer=TokenList([chr(200 + n) for n in range(420)]))
     ids, edits = [5, 7, 5, 11], "patch:residual_in:2:1,patch:v:1.0,mean:0.1"
     other, means = [5, 9, 5, 11], gpt2viz.mean_reference(model, [ids])
@@ -89,9 +89,7 @@ def test_a_patched_run_says_where_its_pieces_are_from(
     assert repr(again) == repr(fresh)
 
 
-def test_another_models_run_is_refused_and_one_without_files_known_by_its_numbers(
-    model: gpt2viz.Model, tmp_path: Path
-) -> None:
+def test_models_are_recognised_by_their_weights(model: gpt2viz.Model, tmp_path: Path) -> None:
     other = gpt2viz.load_model(write_checkpoint(tmp_path, seed=1), model.name)
     unnamed = gpt2viz.Model(model.name, model.config, model.network, model.tokenizer)
     for made, name in ((unnamed, "run.npz"), (model, "run.safetensors")):
@@ -102,12 +100,12 @@ def test_another_models_run_is_refused_and_one_without_files_known_by_its_number
             gpt2viz.load_trace(path, other)
 
 
-def compressed(path: Path) -> None:
+def compress(path: Path) -> None:
     with np.load(path) as saved:
         np.savez_compressed(path, more=np.zeros(10**6), **dict(saved))
 
 
-def changed(name: str, make: Callable[[Any], Any]) -> Callable[[Path], None]:
+def modify(name: str, make: Callable[[Any], Any]) -> Callable[[Path], None]:
     def change(path: Path) -> None:
         with np.load(path) as saved:
             result = dict(saved)
@@ -118,7 +116,7 @@ def changed(name: str, make: Callable[[Any], Any]) -> Callable[[Path], None]:
 
 
 def with_about(**values: str) -> Callable[[Path], None]:
-    return changed("about", lambda about: np.array(json.dumps(json.loads(str(about)) | values)))
+    return modify("about", lambda about: np.array(json.dumps(json.loads(str(about)) | values)))
 
 
 def stray(path: Path) -> None:
@@ -132,19 +130,19 @@ def stray(path: Path) -> None:
         (lambda path: path.write_bytes(b"junk"), "no file of a trace"),
         (lambda path: path.unlink(), "no file of a trace"),
         (stray, "no file of a trace"),
-        (compressed, "its arrays are larger than the file"),
-        (changed("q.1", lambda _: None), "no file of a trace"),
-        (changed("q.1", lambda q: q[:, :2]), r"q\.1 is \(1, 2, 2, 6\) of float32, not \(1, 4, 2"),
-        (changed("q.1", lambda q: q.astype(np.float64)), r"q\.1 is .* of float64"),
-        (changed("next_token_probabilities", lambda p: p[:, :3]), r"_probabilities is \(1, 3\)"),
+        (compress, "its arrays are larger than the file"),
+        (modify("q.1", lambda _: None), "no file of a trace"),
+        (modify("q.1", lambda q: q[:, :2]), r"q\.1 is \(1, 2, 2, 6\) of float32, not \(1, 4, 2"),
+        (modify("q.1", lambda q: q.astype(np.float64)), r"q\.1 is .* of float64"),
+        (modify("next_token_probabilities", lambda p: p[:, :3]), r"_probabilities is \(1, 3\)"),
         (with_about(causal="maybe"), "no file of a trace"),
         (with_about(model="no-such-model"), "no-such-model"),
         (with_about(edits="off:9.9"), "layer 9"),
-        (changed("token_ids", lambda ids: ids + 400), "other weights"),
-        (changed("token_ids", lambda ids: ids + 419), "Token id 420 is outside"),
+        (modify("token_ids", lambda ids: ids + 400), "other weights"),
+        (modify("token_ids", lambda ids: ids + 419), "Token id 420 is outside"),
     ],
 )
-def test_what_is_no_trace(
+def test_damaged_files_are_refused(
     model: gpt2viz.Model, tmp_path: Path, spoil: Callable[[Path], None], message: str
 ) -> None:
     path = export.save_trace(gpt2viz.trace(model, [1, 2]), tmp_path / "run.npz")

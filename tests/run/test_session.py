@@ -21,16 +21,16 @@ TEXTS = st.text(st.characters(codec="utf-8"), max_size=50)
 
 
 @given(TEXTS, st.dictionaries(NAMES, TEXTS, max_size=5))
-def test_what_is_saved_comes_back(page: str, parameters: dict[str, str]) -> None:
+def test_saved_session_is_read_back(page: str, parameters: dict[str, str]) -> None:
     session = Session(page, parameters, "ab" * 32)
     assert read_session(session.to_json().encode()) == session
 
 
-def test_it_says_which_version_saved_it() -> None:
+def test_session_records_its_version() -> None:
     assert json.loads(Session("Attention", {}).to_json())["version"] == gpt2viz.__version__
 
 
-def test_anything_else_is_one_sentence(subtests: pytest.Subtests) -> None:
+def test_invalid_sessions_are_refused_in_one_sentence(subtests: pytest.Subtests) -> None:
     cases: list[tuple[bytes, str]] = [
         (b"", "isn't JSON"),
         (b"\xff\xfe{}", "isn't JSON"),
@@ -57,18 +57,18 @@ def session(trace: gpt2viz.Trace) -> Session:
     return session_of(trace.key, trace.text, trace.weights)
 
 
-def test_a_run_with_edits_comes_back_on_what_if() -> None:
+def test_run_with_edits_opens_on_what_if() -> None:
     model = bundled_model()
     edits = gpt2viz.parse_edits("off:1.3,window:2")
     trace = gpt2viz.trace(model, "A crane ate fish", edits=edits)
     result = session(trace)
     assert (result.page, result.parameters["edits"]) == ("What if", "off:1.3,window:2")
     assert run_of(result).key == run_of(result, model).key == trace.key
-    elsewhere = replace(result, page="Attention")  # where edits aren't in force
+    elsewhere = replace(result, page="Attention")  # a page without edits
     assert run_of(elsewhere).edits == ()
 
 
-def test_what_the_app_would_show_otherwise_is_refused(tmp_path: Path) -> None:
+def test_runs_without_a_faithful_session_are_refused(tmp_path: Path) -> None:
     model = bundled_model()
     ids = [model.tokenizer.encode(letter)[0] for letter in "fish"]  # "fish" is fewer tokens
     assert len(model.tokenizer.encode("fish")) < 4
@@ -92,7 +92,7 @@ def test_what_the_app_would_show_otherwise_is_refused(tmp_path: Path) -> None:
         open_session(tmp_path / "x.json")
 
 
-def test_a_run_without_the_token_that_its_model_puts_first_comes_back(
+def test_session_records_a_missing_bos_token(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = write_llama(tmp_path / "first")

@@ -1,4 +1,4 @@
-"""A trace holds what one run did, whoever else runs at the time, and leaves no hook behind."""
+"""A trace holds one run, even with other threads running, and leaves no hook behind."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_arrays_are_read_only_float32_with_the_declared_shape(
         trace.logits[...] = 0
 
 
-def test_trace_and_model_print_themselves_in_a_few_lines(tiny: gpt2viz.Model) -> None:
+def test_repr_of_trace_and_model_is_short(tiny: gpt2viz.Model) -> None:
     trace = gpt2viz.trace(tiny, "A crane", edits=parse_edits("off:1.3"))
     text = "Trace of 2 tokens through tiny (3 layers of 4 heads), causal mask on, edits off:1.3\n"
     assert repr(trace) == f"{text}0:A 1:·crane"
@@ -67,7 +67,7 @@ def test_text_and_its_ids_give_the_same_trace(tiny: gpt2viz.Model) -> None:
     assert_array_equal(by_ids.logits, by_text.logits)
 
 
-def test_a_special_token_that_is_typed_is_text_and_said_to_be(tiny: gpt2viz.Model) -> None:
+def test_typed_special_token_is_text_with_a_warning(tiny: gpt2viz.Model) -> None:
     typed, end = "A<|endoftext|>", tiny.tokenizer.end_of_text
     text = r"are read as ordinary text \(<\|endoftext\|>\)\. .*encode\(text, special=True\)"
     with pytest.warns(UserWarning, match=text) as warned:
@@ -80,38 +80,38 @@ def test_a_special_token_that_is_typed_is_text_and_said_to_be(tiny: gpt2viz.Mode
     assert requested.token_ids == (*tiny.tokenizer.encode("A"), end)
 
 
-def test_a_token_that_is_part_of_a_character_shows_its_bytes(tiny: gpt2viz.Model) -> None:
+def test_partial_character_is_shown_as_bytes(tiny: gpt2viz.Model) -> None:
     trace = gpt2viz.trace(tiny, "\u0416")  # two bytes, a token each
     assert trace.tokens == ("\\xd0", "\\x96")
     assert trace.token_bytes == (b"\xd0", b"\x96")
 
 
-def test_its_size_is_told_while_another_thread_looks_at_a_stage(tiny: gpt2viz.Model) -> None:
+def test_size_is_computed_while_another_thread_reads_a_stage(tiny: gpt2viz.Model) -> None:
     trace = gpt2viz.trace(tiny, [5, 300, 17], explicit=False)
 
-    class Looks(dict[str, Any]):
+    class ReadsAStage(dict[str, Any]):
         def values(self) -> Any:
             trace.stage("scores", 0)
             return super().values()
 
-    trace.derived._last["weights",] = Last((0, None), Looks())
+    trace.derived._last["weights",] = Last((0, None), ReadsAStage())
     assert trace.nbytes == sum(array.nbytes for array in trace.captured.values())
 
 
-LONG = ("", "forbid:5:4", "window:2", "off:1.0")
+EDITS = ("", "forbid:5:4", "window:2", "off:1.0")
 
 
-def test_weights_and_outputs_of_a_long_run_come_block_by_block(
+def test_derived_weights_and_outputs_are_computed_in_blocks(
     tiny: gpt2viz.Model, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("gpt2viz.run.derived._BLOCK", 2)
     ids, shares = [5, 300, 17, 9, 9, 30, 2], np.array([0.5, -2, 0, 1, 1, 3, 0])
-    for causal, edits, explicit in product((True, False), LONG, (True, False)):
+    for causal, edits, explicit in product((True, False), EDITS, (True, False)):
         trace = gpt2viz.trace(tiny, ids, causal, explicit=explicit, edits=edits)
         whole, before = gpt2viz.trace(tiny, ids, causal, edits=edits), trace.nbytes
         heads = [weights.copy() for weights in trace.weights_of_heads(2)]
         mixed = trace.weighted_head_outputs(1, shares)
-        assert trace.nbytes == before  # nothing of it is kept
+        assert trace.nbytes == before  # none of it is cached
         assert_allclose(heads, whole.stage("weights", 2)[0], atol=1e-6)
         outputs = whole.stage("head_output", 1)[0]
         assert_allclose(mixed, np.einsum("t,htd->hd", shares, outputs), atol=5e-6)
@@ -129,16 +129,14 @@ def test_long_texts_are_derived_and_short_ones_captured(
 
 
 @pytest.mark.parametrize(("edits", "more"), [("", set()), ("off:0.1", {"head_output"})])
-def test_a_long_run_keeps_only_what_the_rest_comes_from(
-    tiny: gpt2viz.Model, edits: str, more: set[str]
-) -> None:
+def test_long_run_keeps_only_the_sources(tiny: gpt2viz.Model, edits: str, more: set[str]) -> None:
     trace = gpt2viz.trace(tiny, [1, 2, 3], explicit=False, edits=parse_edits(edits))
     keys = {key for key, layer in trace.captured if layer == 1}
     assert keys == {"q", "k", "v", "attention_output", "mlp_output"} | more
 
 
 @pytest.mark.slow
-def test_eight_threads_on_one_model_get_what_one_thread_gets(tiny: gpt2viz.Model) -> None:
+def test_eight_threads_get_the_same_traces_as_one(tiny: gpt2viz.Model) -> None:
     rng = np.random.default_rng(0)
     prompts = [rng.integers(0, 420, rng.integers(2, 20)).tolist() for _ in range(60)]
     serial = [gpt2viz.trace(tiny, ids, causal=n % 2 == 0) for n, ids in enumerate(prompts)]
@@ -160,7 +158,7 @@ def test_eight_threads_on_one_model_get_what_one_thread_gets(tiny: gpt2viz.Model
 
 @pytest.mark.parametrize("edits", ["", "off:0.0,attn:1,window:1"])
 @pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt])
-def test_no_hook_is_left_behind(
+def test_no_hook_is_left_after_an_error(
     tiny: gpt2viz.Model, monkeypatch: pytest.MonkeyPatch, error: type[BaseException], edits: str
 ) -> None:
     gpt2viz.trace(tiny, [1, 2], edits=edits)
@@ -200,7 +198,7 @@ def test_a_trace_keeps_no_model_alive(tiny: gpt2viz.Model) -> None:
     assert not any(isinstance(x, torch.nn.Module | gpt2viz.Model) for x in vars(trace).values())
 
 
-def test_what_cannot_be_run(tiny: gpt2viz.Model, subtests: pytest.Subtests) -> None:
+def test_invalid_texts_are_refused(tiny: gpt2viz.Model, subtests: pytest.Subtests) -> None:
     cases: list[tuple[object, type[Exception], str]] = [
         ("", gpt2viz.TextError, "There is no text yet"),
         ([], gpt2viz.TextError, "There is no text yet"),
@@ -217,7 +215,7 @@ def test_what_cannot_be_run(tiny: gpt2viz.Model, subtests: pytest.Subtests) -> N
             gpt2viz.trace(tiny, text)  # type: ignore[arg-type]
 
 
-def test_who_reads_what_a_model_lacks_reads_what_that_would_have_read(tiny: gpt2viz.Model) -> None:
+def test_missing_stage_is_replaced_by_its_inputs(tiny: gpt2viz.Model) -> None:
     lacking = {STAGE[key].path(0) for key in ("position_embedding", "scores", "scaled_scores")}
     graph = graph_of(dict(tiny.network.named_modules()).keys() - lacking)
     assert [s.key for s in STAGES if s.path(0) not in lacking] == list(graph)
@@ -226,7 +224,7 @@ def test_who_reads_what_a_model_lacks_reads_what_that_would_have_read(tiny: gpt2
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_the_shape_table_is_what_ran(tmp_path: Path, family: str) -> None:
+def test_shape_table_matches_the_run(tmp_path: Path, family: str) -> None:
     model = gpt2viz.load_model(write_model(tmp_path, family))
     trace = gpt2viz.trace(model, [1, 2, 3, 4, 5])
     sizes = axis_sizes(model.config, 5)
@@ -242,10 +240,8 @@ def test_the_shape_table_is_what_ran(tmp_path: Path, family: str) -> None:
     assert [key for key in order if key in gpt2viz.HEAD_STAGES] == list(gpt2viz.HEAD_STAGES)
 
 
-def test_memory_that_tensors_share_is_counted_once(
-    tiny: gpt2viz.Model, subtests: pytest.Subtests
-) -> None:
-    """Counted by hand: every output is held, so that different memory has different addresses."""
+def test_shared_memory_is_counted_once(tiny: gpt2viz.Model, subtests: pytest.Subtests) -> None:
+    """Counted independently: all outputs are kept, so no address is used twice."""
     for explicit in (True, False):
         for n_tokens in (1, 5, 24):
             with subtests.test(explicit=explicit, n_tokens=n_tokens):
@@ -271,7 +267,7 @@ def test_memory_that_tensors_share_is_counted_once(
                 assert names == {"q", "k", "v", "attention_output", "mlp_output"}
 
 
-def test_a_part_that_an_edit_puts_in_place_shares_nothing(tiny: gpt2viz.Model) -> None:
+def test_edited_output_shares_no_memory(tiny: gpt2viz.Model) -> None:
     run = gpt2viz.trace(tiny, [1, 2, 3], edits=parse_edits("attn:1,mlp:2"))
     for key, edited in (("attention_output", 1), ("mlp_output", 2)):
         for layer in range(3):
@@ -290,16 +286,16 @@ def test_every_module_that_runs_is_declared(tiny: gpt2viz.Model) -> None:
     for hook in hooks:
         hook.remove()
     declared = {record.name for record in trace.tensors}
-    handing_on = {"", *(f"h.{n}{part}" for n in range(3) for part in HANDED_ON)}
-    assert ran - declared == handing_on
+    passing_through = {"", *(f"h.{n}{part}" for n in range(3) for part in PASS_THROUGH)}
+    assert ran - declared == passing_through
 
 
-# The whole, a layer and the attention hand their last part's tensor on, and dropout, switched off
-# in eval mode, its input: none of them makes a tensor.
-HANDED_ON = ("", ".attn.attend", ".attn.attend.dropout", ".attn.resid_dropout", ".mlp.dropout")
+# The model, a layer and the attention return their last part's tensor, and dropout in eval mode its
+# input: none of them makes a tensor.
+PASS_THROUGH = ("", ".attn.attend", ".attn.attend.dropout", ".attn.resid_dropout", ".mlp.dropout")
 
 
-def test_code_is_the_line_of_the_model_that_made_the_tensor(tiny: gpt2viz.Model) -> None:
+def test_code_is_the_line_that_made_the_tensor(tiny: gpt2viz.Model) -> None:
     lines = Path(model_source.__file__).read_text(encoding="utf-8").splitlines()
     trace = gpt2viz.trace(tiny, [1, 2])
     for record in trace.tensors:
@@ -308,12 +304,12 @@ def test_code_is_the_line_of_the_model_that_made_the_tensor(tiny: gpt2viz.Model)
         assert f"self.{called}(" in record.code, record
 
 
-def test_shape_comments_in_the_model_say_what_the_run_had(tiny: gpt2viz.Model) -> None:
+def test_shape_comments_in_the_model_match_the_run(tiny: gpt2viz.Model) -> None:
     lines = Path(model_source.__file__).read_text(encoding="utf-8").splitlines()
     commented = 0
     for record in gpt2viz.trace(tiny, [1, 2]).tensors:
         comment = re.search(r"# \(([\w, ]+)\)", lines[record.line - 1])
-        if comment is None or record.key == "last_logits":  # its line serves all positions too
+        if comment is None or record.key == "last_logits":  # its line makes all positions too
             continue
         commented += 1
         assert tuple(comment[1].split(", ")) == record.axes, record
@@ -321,18 +317,18 @@ def test_shape_comments_in_the_model_say_what_the_run_had(tiny: gpt2viz.Model) -
 
 
 @pytest.mark.parametrize(("key", "head"), [("v", 1.0), ("q", -1), ("q", 4), ("residual_mid", 0)])
-def test_heads_that_are_not_there(tiny: gpt2viz.Model, key: Any, head: Any) -> None:
+def test_invalid_heads_are_refused(tiny: gpt2viz.Model, key: Any, head: Any) -> None:
     for explicit in (True, False):
         with pytest.raises(IndexError, match=f"no head {head}: (this model has|.* has none)"):
             gpt2viz.trace(tiny, [1, 2], explicit=explicit).stage(key, 1, head)
 
 
-def test_what_reads_a_trace_runs_no_module_that_a_run_listens_to(tiny: gpt2viz.Model) -> None:
-    """Else it would write into the trace of another thread, without any error."""
+def test_analyses_run_no_hooked_module(tiny: gpt2viz.Model) -> None:
+    """Otherwise it would write into another thread's trace without an error."""
     trace = gpt2viz.trace(tiny, [5, 6, 7], explicit=False)
-    heard: list[str] = []
+    called: list[str] = []
     handles = [
-        module.register_forward_hook(lambda *_, name=name: heard.append(name))
+        module.register_forward_hook(lambda *_, name=name: called.append(name))
         for name, module in tiny.network.named_modules()
     ]
     try:
@@ -346,4 +342,4 @@ def test_what_reads_a_trace_runs_no_module_that_a_run_listens_to(tiny: gpt2viz.M
     finally:
         for handle in handles:
             handle.remove()
-    assert not heard
+    assert not called

@@ -1,7 +1,7 @@
-"""TransformerLens' names give TransformerLens' numbers: version 2.18's own, in double precision.
+"""TransformerLens' names give TransformerLens' numbers, of version 2.18 in double precision.
 
-Its ``HookedTransformer`` got the weights of a model made by formula, and ``run_with_cache`` the
-ids below; of each tensor the second, the third and the last two numbers are kept.
+Its ``HookedTransformer`` had the weights of a model made by formula, and ``run_with_cache`` ran
+the ids below; of each tensor the second, the third and the last two numbers are kept.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def model() -> gpt2viz.Model:
 
 
 @pytest.mark.parametrize("explicit", [True, False])
-def test_a_name_gives_their_numbers(model: gpt2viz.Model, explicit: bool) -> None:
+def test_names_give_transformer_lens_numbers(model: gpt2viz.Model, explicit: bool) -> None:
     trace = gpt2viz.trace(model, IDS, explicit=explicit)
     for name, numbers in THEIRS.items():
         result = trace.stage(name)
@@ -69,7 +69,7 @@ def test_a_name_gives_their_numbers(model: gpt2viz.Model, explicit: bool) -> Non
     assert general == set(TRANSFORMER_LENS)
 
 
-def test_each_is_printed_beside_the_tensor(model: gpt2viz.Model) -> None:
+def test_each_tensor_has_its_transformer_lens_name(model: gpt2viz.Model) -> None:
     trace = gpt2viz.trace(model, IDS)
     names = {(r.key, r.layer): STAGE[r.key].in_transformer_lens(r.layer) for r in trace.tensors}
     for (key, layer), name in names.items():

@@ -1,4 +1,4 @@
-"""Attention out of what really runs, beside transformers' own eager functions."""
+"""Watched attention equals transformers' own eager functions."""
 
 from __future__ import annotations
 
@@ -53,8 +53,8 @@ GREEDY: dict[str, Any] = {"max_new_tokens": 6, "do_sample": False, "eos_token_id
 SELF, CROSS = "decoder.block.N.layer.N.Self", "EncDec"
 
 
-def made(name: str) -> Any:
-    """A random model whose scores differ by much, as its sinks and biases do."""
+def make_model(name: str) -> Any:
+    """A random model with widely spread scores, sinks and biases."""
     torch.manual_seed(0)
     special = {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2, "decoder_start_token_id": 3}
     config = getattr(transformers, "Gemma3TextConfig" if name == "Gemma3" else f"{name}Config")
@@ -82,7 +82,7 @@ def with_positions(mask: torch.Tensor) -> dict[str, torch.Tensor]:
 
 
 def check(run: Any, expected: Any, mask: torch.Tensor | None = None, part: str = "") -> None:
-    """All layers' weights, of the queries that a mask leaves: padding looks at what it likes."""
+    """Compare all layers' weights, except those of queries that are padding."""
     assert run.layers(part) == list(range(len(expected)))
     for n, layer in enumerate(expected):
         weights, attentions = run.weights(n, part=part), layer.detach().float().numpy()
@@ -95,8 +95,8 @@ def check(run: Any, expected: Any, mask: torch.Tensor | None = None, part: str =
 
 @pytest.mark.parametrize("padding", MASKS)
 @pytest.mark.parametrize("name", DECODERS)
-def test_weights_of_a_text_are_eagers(name: str, padding: str) -> None:
-    model, inputs = made(name), {"input_ids": IDS, **with_positions(MASKS[padding])}
+def test_weights_equal_eager_attention(name: str, padding: str) -> None:
+    model, inputs = make_model(name), {"input_ids": IDS, **with_positions(MASKS[padding])}
     with torch.no_grad():
         bare = model(**inputs).logits
         with gpt2viz.watch(model) as run:
@@ -104,15 +104,15 @@ def test_weights_of_a_text_are_eagers(name: str, padding: str) -> None:
     check(run, eager(model, **inputs).attentions, MASKS[padding])
     with gpt2viz.watch(model) as run:
         output = eager(model, **inputs)
-    check(run, output.attentions)  # what padding looks at too
+    check(run, output.attentions)  # padding's rows too
     assert np.isneginf(run.scores(1)[0, :, 0, 1:]).all()
 
 
 @pytest.mark.parametrize("cache", ["dynamic", "static", None])
 @pytest.mark.parametrize("name", DECODERS)
-def test_generation_is_one_square(name: str, cache: str | None) -> None:
+def test_generation_gives_one_square_matrix(name: str, cache: str | None) -> None:
     for mask in (MASKS["none"], MASKS["left"]):
-        model, inputs = made(name), {"input_ids": IDS, "attention_mask": mask}
+        model, inputs = make_model(name), {"input_ids": IDS, "attention_mask": mask}
         options = (
             {"use_cache": True, "cache_implementation": cache} if cache else {"use_cache": False}
         )
@@ -125,9 +125,9 @@ def test_generation_is_one_square(name: str, cache: str | None) -> None:
         check(run, output.attentions, whole)
 
 
-def test_encoders_and_what_leads_from_them_to_a_decoder(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "BLOCK", 2 * 4 * 7 * 3)  # of three rows
-    bert, vit, t5, whisper = map(made, ("Bert", "ViT", "T5", "Whisper"))
+def test_encoders_decoders_and_cross_attention(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "BLOCK", 2 * 4 * 7 * 3)  # three rows
+    bert, vit, t5, whisper = map(make_model, ("Bert", "ViT", "T5", "Whisper"))
     pixels, sound = torch.randn(2, 3, 16, 16), torch.randn(2, 8, 20)
     for model, given in ((bert, {"input_ids": IDS}), (vit, {"pixel_values": pixels})):
         with gpt2viz.watch(model) as run:
@@ -168,15 +168,15 @@ def llava() -> Any:
     return random(transformers.LlavaForConditionalGeneration(config))
 
 
-def test_beams_are_followed_by_their_indices() -> None:
-    model = made("T5")
+def test_beams_are_followed() -> None:
+    model = make_model("T5")
     inputs = {"input_ids": IDS, "attention_mask": MASKS["right"]}
     options = {"num_beams": 3, "num_return_sequences": 2, "return_dict_in_generate": True}
     with gpt2viz.watch(model) as run:
         written = model.generate(**inputs, max_new_tokens=9, output_scores=True, **options)
     beams = written.beam_indices
     assert (beams[:, :-1] != beams[:, 1:]).any()
-    beams[0, 7:] = -1  # as of a text that has ended
+    beams[0, 7:] = -1  # as for a text that has ended
     twice = {key: values.repeat_interleave(2, 0) for key, values in inputs.items()}
     output = eager(model, **twice, decoder_input_ids=written.sequences[:, :-1])
     for part, kinds in ((SELF, output.decoder_attentions), (CROSS, output.cross_attentions)):
@@ -195,25 +195,25 @@ def test_beams_are_followed_by_their_indices() -> None:
         run.weights(0, part=SELF, beams=beams + 6)
 
 
-GIVEN: list[tuple[torch.Tensor, torch.Tensor, Any]] = []
+RECORDED: list[tuple[torch.Tensor, torch.Tensor, Any]] = []
 
 
-def heard(module: Any, query: Any, key: Any, value: Any, mask: Any, **options: Any) -> Any:
-    GIVEN.append((query.clone(), key.clone(), mask))
+def recording_sdpa(module: Any, query: Any, key: Any, value: Any, mask: Any, **options: Any) -> Any:
+    RECORDED.append((query.clone(), key.clone(), mask))
     return transformers.AttentionInterface()["sdpa"](module, query, key, value, mask, **options)
 
 
 @pytest.mark.parametrize("kind", [torch.float16, torch.bfloat16])
-def test_halves_are_kept_as_they_are_and_weighed_in_float32(kind: torch.dtype) -> None:
-    transformers.AttentionInterface.register("heard", heard)
-    transformers.AttentionMaskInterface.register("heard", transformers.masking_utils.sdpa_mask)
-    GIVEN.clear()
-    model = made("Qwen2").to(kind)
-    model.set_attn_implementation("heard")
+def test_half_precision_is_kept_and_computed_in_float32(kind: torch.dtype) -> None:
+    transformers.AttentionInterface.register("recording", recording_sdpa)
+    transformers.AttentionMaskInterface.register("recording", transformers.masking_utils.sdpa_mask)
+    RECORDED.clear()
+    model = make_model("Qwen2").to(kind)
+    model.set_attn_implementation("recording")
     with torch.no_grad(), gpt2viz.watch(model) as run:
         model(IDS, attention_mask=MASKS["left"])
-    assert run.nbytes < 2 * sum(query.nbytes + key.nbytes for query, key, _ in GIVEN)
-    for n, (query, key, mask) in enumerate(GIVEN):
+    assert run.nbytes < 2 * sum(query.nbytes + key.nbytes for query, key, _ in RECORDED)
+    for n, (query, key, mask) in enumerate(RECORDED):
         np.testing.assert_array_equal(run.q(n), query.float().numpy())
         keys = key.double().repeat_interleave(2, 1)
         np.testing.assert_array_equal(run.k(n, 3), keys[:, 3].numpy())
@@ -223,7 +223,7 @@ def test_halves_are_kept_as_they_are_and_weighed_in_float32(kind: torch.dtype) -
 
 
 def as_flash(module: Any, query: Any, key: Any, value: Any, mask: Any, **options: Any) -> Any:
-    """A flash kernel's attention: padding is its mask, causality and window are its own."""
+    """A flash kernel's attention: its mask has only the padding, it adds causality and window."""
     far = torch.arange(key.shape[2])[:, None] - torch.arange(key.shape[2])
     seen = (far >= 0) & (far < options["sliding_window"])
     seen = seen if mask is None else seen & mask[:, None, None].bool()
@@ -233,7 +233,7 @@ def as_flash(module: Any, query: Any, key: Any, value: Any, mask: Any, **options
 
 
 @pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile")
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of torch's, which flex brings up
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # from torch, in flex attention
 @pytest.mark.parametrize("padding", MASKS)
 @pytest.mark.parametrize("attention", ["my_flash", "flex_attention"])
 def test_masks_of_flash_and_flex_attention_are_read(attention: str, padding: str) -> None:
@@ -241,15 +241,15 @@ def test_masks_of_flash_and_flex_attention_are_read(attention: str, padding: str
     transformers.AttentionMaskInterface.register(
         "my_flash", transformers.masking_utils.flash_attention_mask
     )
-    model, inputs = made("Mistral"), {"input_ids": IDS, **with_positions(MASKS[padding])}
+    model, inputs = make_model("Mistral"), {"input_ids": IDS, **with_positions(MASKS[padding])}
     model.config._attn_implementation = attention
     with torch.compiler.set_stance("force_eager"), torch.no_grad(), gpt2viz.watch(model) as run:
         model(**inputs)
     check(run, eager(model, **inputs).attentions, MASKS[padding])
 
 
-def test_all_is_put_back_and_nobody_else_is_watched() -> None:
-    model, other = made("Llama"), made("Qwen2")
+def test_only_the_model_is_watched_and_all_is_restored() -> None:
+    model, other = make_model("Llama"), make_model("Qwen2")
     state = {key: values.clone() for key, values in model.state_dict().items()}
     config, theirs = model.config.to_dict(), list[Any]()
     interface = transformers.AttentionInterface
@@ -276,8 +276,8 @@ def test_all_is_put_back_and_nobody_else_is_watched() -> None:
     assert not any(m._forward_hooks or m._forward_pre_hooks for m in model.modules())
 
 
-def test_a_budget_is_kept_and_said() -> None:
-    model, every = made("Llama"), 2 * 4 * 7 * 8 * 4 + 2 * 2 * 7 * 8 * 4  # a layer's q and k
+def test_byte_limit_is_kept_and_noted() -> None:
+    model, every = make_model("Llama"), 2 * 4 * 7 * 8 * 4 + 2 * 2 * 7 * 8 * 4  # a layer's q and k
     with torch.no_grad(), gpt2viz.watch(model, max_bytes=4000) as run:
         model(IDS)
     assert (run.layers(), run.nbytes) == ([0], every)
@@ -305,25 +305,28 @@ def test_a_budget_is_kept_and_said() -> None:
             record.weights(**options)
 
 
-def test_two_texts_are_told_apart() -> None:
-    model = made("Llama")
+def test_calls_of_two_texts_are_told_apart() -> None:
+    model = make_model("Llama")
     with torch.no_grad(), gpt2viz.watch(model) as run:
         caches = [model(ids[None]).cache for ids in IDS]
         model(torch.tensor([[9]]), cache=caches[0])
     with pytest.raises(gpt2viz.AttentionError, match="Another text was read between these steps"):
         run.weights(0)
-    with torch.no_grad(), gpt2viz.watch(model) as run:  # what was read before is seen too
+    with torch.no_grad(), gpt2viz.watch(model) as run:  # the cached tokens are seen too
         model(torch.tensor([[9]]), cache=caches[1])
     ids = torch.cat([IDS[1:], torch.tensor([[9]])], 1)
     expected = eager(model, input_ids=ids).attentions[1][:, :, -1:]
     np.testing.assert_allclose(run.weights(1), expected, atol=1e-5)
 
 
-def test_what_cannot_be_watched_is_refused() -> None:
-    for model, name in ((made("Bloom"), "BloomForCausalLM"), (torch.nn.Linear(2, 2), "Linear")):
+def test_unsupported_models_are_refused() -> None:
+    for model, name in (
+        (make_model("Bloom"), "BloomForCausalLM"),
+        (torch.nn.Linear(2, 2), "Linear"),
+    ):
         with pytest.raises(gpt2viz.AttentionError, match=f"{name} asks no registry .*eager"):
             gpt2viz.watch(model).__enter__()
-    with gpt2viz.watch(made("Llama")) as run:
+    with gpt2viz.watch(make_model("Llama")) as run:
         pass
     with pytest.raises(gpt2viz.AttentionError, match="No attention of this model ran"):
         run.weights(0)
