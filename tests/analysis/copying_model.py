@@ -1,4 +1,4 @@
-"""A model that copies, built by hand: whoever explains it must find what was put in."""
+"""A hand-built model that copies, so that its explanation is known."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from tests.bundled import bundled_model
 
 
 def copying_model() -> gpt2viz.Model:
-    """Two layers built by hand: head 0.0 looks one back, head 1.0 at what followed the token.
+    """Two layers: head 0.0 attends one back, head 1.0 to what followed the token before.
 
-    Channels: 12 of the token, 12 of its place, 12 that head 0.0 writes the token before into, and
-    as many again of the opposite sign, so that LayerNorm finds a mean of 0 and one length.
+    Channels: 12 of the token, 12 of its position, 12 where head 0.0 writes the previous token, and
+    the same again with the opposite sign, so that LayerNorm finds a mean of 0 and one length.
     """
     n, T = 12, 12
     config = GPT2Config(
@@ -37,13 +37,13 @@ def copying_model() -> gpt2viz.Model:
             qkv = block.attn.c_attn.weight  # (3C, C)
             if layer == 0:
                 back = torch.roll(eye, 1, 0)
-                qkv[:n, n : 2 * n] = 40 * back.T  # the query asks for the place before
+                qkv[:n, n : 2 * n] = 40 * back.T  # the query matches the previous position
                 qkv[C : C + n, n : 2 * n] = eye
                 qkv[2 * C : 2 * C + n, :n] = eye  # the value is the token
                 block.attn.c_proj.weight[2 * n : 3 * n, :n] = eye
                 block.attn.c_proj.weight[hs + 2 * n : hs + 3 * n, :n] = -eye
             else:
-                qkv[:n, :n] = 40 * eye  # the query asks for its own token
-                qkv[C : C + n, 2 * n : 3 * n] = eye  # … among the tokens before
+                qkv[:n, :n] = 40 * eye  # the query matches its own token
+                qkv[C : C + n, 2 * n : 3 * n] = eye  # … among previous tokens
     tokenizer = bundled_model().tokenizer
     return gpt2viz.Model("by hand", config, network.eval(), tokenizer)

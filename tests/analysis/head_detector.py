@@ -1,4 +1,4 @@
-"""Random heads, and what TransformerLens says of them: makes ``head_detector.json`` anew.
+"""Random heads and TransformerLens' scores of them: rebuilds ``head_detector.json``.
 
     pip install transformer_lens==4.3.0
     python -m tests.analysis.head_detector

@@ -10,7 +10,7 @@ import numpy as np
 def mean_on(
     weights: np.ndarray, ids: list[int], expected: Callable[[int, int], bool]
 ) -> np.ndarray:
-    """(nh,): the mean over queries from 1 that have a wanted key of the weight on all of them."""
+    """(nh,): the mean weight on all expected keys, over the queries from 1 that have any."""
     keys = {t: [j for j in range(t + 1) if expected(t, j)] for t in range(1, len(ids))}
     results = [weights[:, t, some].sum(axis=1) for t, some in keys.items() if some]
     return np.mean(results or [np.full(len(weights), np.nan)], axis=0)

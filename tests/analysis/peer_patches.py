@@ -1,4 +1,4 @@
-"""Patches of a random GPT-2 as TransformerLens makes them: makes ``peer_patches.json`` anew.
+"""TransformerLens' patches of a random GPT-2: rebuilds ``peer_patches.json``.
 
     pip install transformer_lens==4.3.0
     python -m tests.analysis.peer_patches
@@ -22,7 +22,7 @@ CORRUPTED = [5, 300, 23, 219, 91, 401, 7]
 ANSWER = (12, 40)
 SIZES: dict[str, Any] = {"seed": 3, "n_embd": 24, "n_head": 4, "n_layer": 3}
 
-#: Our stage, by position or not, and the function of theirs that patches the same.
+#: Our stage, by position or not, and TransformerLens' function for the same patch.
 THEIRS = {
     ("residual_in", False): "get_act_patch_resid_pre",
     ("attention_output", False): "get_act_patch_attn_out",

@@ -1,4 +1,4 @@
-"""Rows without their first weight; ``test_edited_runs`` has NumPy's numbers of all the others."""
+"""Rows without their first weight; ``test_edited_runs`` compares the rest with NumPy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A head's birth by its scores, on models whose attention is known."""
+"""The emergence of a head by its scores, on models whose attention is known."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ from tests.numpy_gpt2 import softmax
 from tests.oracles import FAMILIES, oracle, write_model
 
 
-def test_a_head_is_born_at_half_of_its_last_score(subtests: pytest.Subtests) -> None:
+def test_head_emerges_at_half_of_its_last_score(subtests: pytest.Subtests) -> None:
     cases: list[tuple[list[float], int | None]] = [
-        ([0.0, 0.1, 0.39, 0.4, 0.7, 0.8], 3),  # half of what it ends with, and not of the highest
+        ([0.0, 0.1, 0.39, 0.4, 0.7, 0.8], 3),  # half of the last score, not of the highest
         ([0.0, 0.35, 0.9, 0.1, 0.3, 0.6], 1),  # the first time, though it falls again
         ([0.3, 0.3, 0.4], 0),
         ([0.0, 0.9, 0.19], None),
@@ -45,8 +45,8 @@ def test_a_head_is_born_at_half_of_its_last_score(subtests: pytest.Subtests) -> 
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_the_habits_are_measured_on_random_tokens_said_twice(tmp_path: Path, family: str) -> None:
-    """By loops over NumPy's weights: of each query, what its targets get together."""
+def test_habits_are_measured_on_repeated_random_tokens(tmp_path: Path, family: str) -> None:
+    """By loops over NumPy's weights: each query's total weight on its targets."""
     model = gpt2viz.load_model(write_model(tmp_path / "model", family, seed=4))
     result = measure_probe(model)
     assert result is not None
@@ -74,12 +74,12 @@ def test_the_habits_are_measured_on_random_tokens_said_twice(tmp_path: Path, fam
 
 
 @pytest.mark.parametrize("of", [attention_weights, token_losses])
-def test_a_measure_waits_for_whoever_runs_the_model(
+def test_measures_wait_for_the_run_lock(
     tiny: gpt2viz.Model, of: Callable[[Transformer, Tensor], object]
 ) -> None:
-    """Else each would write into the other's numbers, without any error."""
-    heard, done, rows = Event(), Event(), torch.tensor([[5, 6, 7, 5, 6, 7]])
-    handle = tiny.network.ln_f.register_forward_hook(lambda *_: heard.set())
+    """Otherwise each would write into the other's numbers without an error."""
+    started, done, rows = Event(), Event(), torch.tensor([[5, 6, 7, 5, 6, 7]])
+    handle = tiny.network.ln_f.register_forward_hook(lambda *_: started.set())
 
     def measure() -> None:
         of(tiny.network, rows)
@@ -88,19 +88,19 @@ def test_a_measure_waits_for_whoever_runs_the_model(
     try:
         with forward.RUN_LOCK:
             Thread(target=measure, daemon=True).start()
-            assert not heard.wait(0.5)
+            assert not started.wait(0.5)
         assert done.wait(60)
-        assert heard.is_set()
+        assert started.is_set()
     finally:
         handle.remove()
 
 
-def test_a_model_without_room_for_two_tokens_has_no_habits(tmp_path: Path) -> None:
+def test_model_with_one_position_has_no_habits(tmp_path: Path) -> None:
     write_checkpoint(tmp_path / "model", n_positions=1)
     assert measure_probe(gpt2viz.load_model(tmp_path / "model")) is None
 
 
-def test_beside_a_head_stands_the_other_half_of_its_circuit() -> None:
+def test_partner_is_the_other_half_of_the_circuit() -> None:
     nothing = np.zeros((3, 2))
     back, copies = nothing.copy(), nothing.copy()
     back[0, 1], back[2, 0], copies[1, 0], copies[2, 1] = 0.5, 0.9, 0.8, 0.7

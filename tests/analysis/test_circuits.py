@@ -1,4 +1,4 @@
-"""A head's weights alone, against whole (n_vocab, n_vocab) circuits of a small vocabulary."""
+"""Circuits from a head's weights alone, compared with full (n_vocab, n_vocab) matrices."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 
 @dataclass
-class Whole:
-    """A head's circuits by the papers, from the files, nothing folded and everything whole.
+class FullCircuits:
+    """A head's full circuits as in the papers, from the files, with nothing folded.
 
-    ``top_keys`` has a matrix for each distance that was asked for.
+    ``top_keys`` has a matrix for each requested distance.
     """
 
     ov: np.ndarray
@@ -57,7 +57,7 @@ def linear(of: Oracle, x: np.ndarray, layer: int | None) -> np.ndarray:
     return of.norm(x, x, layer) * of.scale(x)
 
 
-def whole(of: Oracle, layer: int, head: int, back: Sequence[int] = (0,)) -> Whole:
+def full_circuits(of: Oracle, layer: int, head: int, back: Sequence[int] = (0,)) -> FullCircuits:
     """The full circuits: (n_vocab, n_vocab) each."""
     E, U, W_O = of.embedding, of.unembedding, of.out_proj(layer)[0][head]
 
@@ -66,7 +66,7 @@ def whole(of: Oracle, layer: int, head: int, back: Sequence[int] = (0,)) -> Whol
         return of.read(into, layer, x)[of.row(into, head)] * (1 if gain is None else gain)
 
     raw = linear(of, E, layer)
-    return Whole(
+    return FullCircuits(
         ov=centred(linear(of, read("v", raw) @ W_O, None) @ U.T, 1),
         qk=centred(read("q", raw) @ read("k", raw).T, 1),
         writes=centred(
@@ -79,7 +79,7 @@ def whole(of: Oracle, layer: int, head: int, back: Sequence[int] = (0,)) -> Whol
 def scores_of(
     of: Oracle, layer: int, head: int, x: np.ndarray, back: Sequence[int] = (0,)
 ) -> list[np.ndarray]:
-    """Scores of streams (n, C), each by itself, with all of them so far back: (n, n) each."""
+    """Scores between streams (n, C), with the keys at each distance ``back``: (n, n) each."""
     raw = (of.read(into, layer, of.normed(x, layer), biased=True) for into in "qk")
     q, k = (
         of.qk_norm(into, layer, y, y)[of.row(into, head)] for into, y in zip("qk", raw, strict=True)
@@ -89,14 +89,14 @@ def scores_of(
 
 
 def largest(matrix: np.ndarray, n: int) -> np.ndarray:
-    """The n eigenvalues of a whole matrix that are furthest from 0, in an order of their own."""
+    """The n eigenvalues of a full matrix that are furthest from 0, sorted."""
     eigenvalues = np.linalg.eigvals(matrix)
     largest = np.argsort(-np.abs(eigenvalues))[:n]
     return np.sort_complex(eigenvalues[largest].round(6))
 
 
 @pytest.mark.parametrize("blocks", [circuits.BLOCK, 500], ids=["one block", "many"])
-def test_everything_is_that_of_the_whole_circuits(
+def test_writes_and_top_keys_equal_full_circuits(
     folder: Path, blocks: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(circuits, "BLOCK", blocks)
@@ -106,7 +106,7 @@ def test_everything_is_that_of_the_whole_circuits(
     assert list(every) == list(np.ndindex(config.n_layer, config.n_head))
     of, backs = oracle(folder), (0, 3)
     for layer, head in ((0, config.n_head - 1), (2, 0)):
-        circuit, expected = head_circuit(model, layer, head), whole(of, layer, head, backs)
+        circuit, expected = head_circuit(model, layer, head), full_circuits(of, layer, head, backs)
         size = np.abs(expected.writes[token]).max()
         for ranked, row in (
             (circuit.writes(token, 400), expected.writes[token]),
@@ -120,17 +120,17 @@ def test_everything_is_that_of_the_whole_circuits(
             assert [n for n, _ in ranked.least[:9]] == order[:9].tolist()
             for n, value in (*ranked.most, *ranked.least):
                 assert value == pytest.approx(row[n], abs=1e-6 * size)
-        by_distance(of, circuit)
+        check_by_distance(of, circuit)
         assert every[layer, head].copying_score == circuit.copying_score
         assert every[layer, head].place_weights.first == circuit.place_weights.first
 
 
-def of_places(
+def place_scores(
     of: Oracle, config: gpt2viz.ModelConfig, layer: int, head: int
 ) -> tuple[np.ndarray, np.ndarray, list[np.ndarray]]:
-    """Scores of all places (n, n), where they are seen, and the pairs at each distance.
+    """Scores of all positions (n, n), which are visible, and the pairs at each distance.
 
-    Without vectors of positions a score of places is the mean of all pairs of tokens so far apart.
+    Without position vectors, a position's score is the mean of all pairs of tokens so far apart.
     """
     n = config.n_positions
     apart = np.abs(np.subtract.outer(range(n), range(n)))
@@ -143,9 +143,9 @@ def of_places(
     return kernel[apart], apart < (config.window(layer) or n), pairs
 
 
-def by_distance(of: Oracle, circuit: HeadCircuit) -> None:
-    """Scores and weights by distance, against all pairs of places, or of tokens at each."""
-    scores, seen, pairs = of_places(of, circuit.ends.model.config, circuit.layer, circuit.head)
+def check_by_distance(of: Oracle, circuit: HeadCircuit) -> None:
+    """Compare scores and weights by distance with all pairs of positions, or of tokens."""
+    scores, seen, pairs = place_scores(of, circuit.ends.model.config, circuit.layer, circuit.head)
     n = len(scores)
     assert_allclose(circuit.by_distance.mean, [pair.mean() for pair in pairs], atol=1e-6)
     assert_allclose(circuit.by_distance.spread, [pair.std() for pair in pairs], atol=1e-6)
@@ -157,9 +157,9 @@ def by_distance(of: Oracle, circuit: HeadCircuit) -> None:
 
 
 @pytest.mark.slow
-def test_eigenvalues_are_those_of_the_whole_circuits(folder: Path) -> None:
+def test_eigenvalues_equal_full_circuits(folder: Path) -> None:
     model = gpt2viz.load_model(folder)
-    circuit, expected = head_circuit(model, 2, 0), whole(oracle(folder), 2, 0)
+    circuit, expected = head_circuit(model, 2, 0), full_circuits(oracle(folder), 2, 0)
     for eigenvalues, score, matrix in (
         (circuit.ov_eigenvalues, circuit.copying_score, expected.ov),
         (circuit.qk_eigenvalues, circuit.matching_score, expected.qk),
@@ -172,7 +172,7 @@ def test_eigenvalues_are_those_of_the_whole_circuits(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("text", [[5, 300, 17, 17, 219, 88], [7]])
-def test_scores_are_those_of_a_run_in_the_first_layer(folder: Path, text: list[int]) -> None:
+def test_scores_equal_a_run_in_the_first_layer(folder: Path, text: list[int]) -> None:
     model = gpt2viz.load_model(folder)
     trace = gpt2viz.trace(model, text)
     for head in range(model.config.n_head):
@@ -183,7 +183,7 @@ def test_scores_are_those_of_a_run_in_the_first_layer(folder: Path, text: list[i
 
 
 @pytest.mark.parametrize("causal", [True, False], ids=["mask on", "mask off"])
-def test_how_far_the_weights_predict_a_run(tiny: gpt2viz.Model, causal: bool) -> None:
+def test_predicted_scores_and_their_correlation(tiny: gpt2viz.Model, causal: bool) -> None:
     trace = gpt2viz.trace(tiny, [5, 300, 17, 17, 219, 88], causal)
     circuit = head_circuit(tiny, 1, 2)
     forecast = circuit.predict_scores(trace)
@@ -200,18 +200,18 @@ def test_how_far_the_weights_predict_a_run(tiny: gpt2viz.Model, causal: bool) ->
     assert np.isnan(circuit.predict_scores(gpt2viz.trace(tiny, [5, 300], causal)).correlation)
 
 
-def test_a_head_that_writes_nothing_copies_nothing() -> None:
+def test_head_that_writes_nothing_has_no_copying_score() -> None:
     assert np.isnan(head_circuit(copying_model(), 1, 0).copying_score)
 
 
-def test_a_single_place(tmp_path: Path) -> None:
+def test_single_position(tmp_path: Path) -> None:
     write_checkpoint(tmp_path, n_positions=1)
     circuit = head_circuit(gpt2viz.load_model(tmp_path), 0, 0)
     assert circuit.by_distance.mean.tolist() == circuit.by_distance.spread.tolist() == [0]
     assert np.isnan(circuit.place_weights.first)
 
 
-def test_what_cannot_be_asked(tiny: gpt2viz.Model) -> None:
+def test_invalid_arguments_are_refused(tiny: gpt2viz.Model) -> None:
     for layer, head, text in ((3, 0, "layers 0 to 2"), (0, 4, "heads 0 to 3"), (-1, 0, "layer -1")):
         with pytest.raises(IndexError, match=text):
             head_circuit(tiny, layer, head)

@@ -29,7 +29,7 @@ A, B = [5, 300, 17, 219, 41], [5, 300, 88, 41, 17, 7]
 IDS = st.lists(st.integers(0, 4), max_size=12)
 
 
-def spelled(a: str, b: str) -> list[str]:
+def alignment(a: str, b: str) -> list[str]:
     """The alignment of two words, letter by letter: ``x=x``, ``x|y``, ``x|-``."""
     pairs = align([ord(c) for c in a], [ord(c) for c in b])
     return [
@@ -39,14 +39,14 @@ def spelled(a: str, b: str) -> list[str]:
 
 
 def test_alignment_by_hand() -> None:
-    assert spelled("ACEF", "ACLS") == ["A=A", "C=C", "E|L", "F|S"]
-    assert spelled("ABC", "AXYC") == ["A=A", "B|X", "-|Y", "C=C"]
-    assert spelled("ABC", "C") == ["A|-", "B|-", "C=C"]
-    assert spelled("", "A") == ["-|A"]
+    assert alignment("ACEF", "ACLS") == ["A=A", "C=C", "E|L", "F|S"]
+    assert alignment("ABC", "AXYC") == ["A=A", "B|X", "-|Y", "C=C"]
+    assert alignment("ABC", "C") == ["A|-", "B|-", "C=C"]
+    assert alignment("", "A") == ["-|A"]
 
 
 @given(IDS, IDS)
-def test_an_alignment_holds_every_token_once_and_in_order(a: list[int], b: list[int]) -> None:
+def test_alignment_has_every_token_once_in_order(a: list[int], b: list[int]) -> None:
     pairs = align(a, b)
     assert [p.a for p in pairs if p.a is not None] == list(range(len(a)))
     assert [p.b for p in pairs if p.b is not None] == list(range(len(b)))
@@ -56,7 +56,7 @@ def test_an_alignment_holds_every_token_once_and_in_order(a: list[int], b: list[
 
 
 @given(IDS, IDS)
-def test_as_many_words_are_shared_as_both_texts_have(a: list[int], b: list[int]) -> None:
+def test_match_tokens_matches_all_common_tokens(a: list[int], b: list[int]) -> None:
     result = match_tokens(a, b)
     assert all(a[i] == b[j] for i, j in result)
     assert len({i for i, _ in result}) == len({j for _, j in result}) == len(result)
@@ -64,7 +64,7 @@ def test_as_many_words_are_shared_as_both_texts_have(a: list[int], b: list[int])
     assert [i for i, _ in result] == sorted(i for i, _ in result)
 
 
-def test_words_that_changed_places_are_shared() -> None:
+def test_moved_tokens_are_matched() -> None:
     assert match_tokens([1, 2, 3, 4], [9, 4, 8, 1, 2]) == ((0, 3), (1, 4), (3, 1))
 
 
@@ -74,7 +74,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("causal", [True, False])
-def test_the_path_of_a_word_against_numpy(folder: Path, causal: bool) -> None:
+def test_path_of_a_token_equals_numpy(folder: Path, causal: bool) -> None:
     model = gpt2viz.load_model(folder)
     first, second = (gpt2viz.trace(model, ids, causal=causal) for ids in (A, B))
     theirs = [reference(folder, ids, causal) for ids in (A, B)]
@@ -102,7 +102,7 @@ def test_the_path_of_a_word_against_numpy(folder: Path, causal: bool) -> None:
             assert difference == pytest.approx(max(abs(x - y)), abs=1e-4)
 
 
-def test_a_token_that_is_not_there(folder: Path) -> None:
+def test_invalid_position_is_refused(folder: Path) -> None:
     model = gpt2viz.load_model(folder)
     run = gpt2viz.trace(model, A)
     for at in ((5, 0), (0, -6)):
@@ -113,7 +113,7 @@ def test_a_token_that_is_not_there(folder: Path) -> None:
             key_norm(model, run, 0, query, [0, key])
 
 
-def test_a_part_that_adds_nothing_points_nowhere(folder: Path) -> None:
+def test_cosine_of_a_zero_addition_is_nan(folder: Path) -> None:
     model = gpt2viz.load_model(folder)
     off = gpt2viz.trace(model, A, edits=gpt2viz.parse_edits("mlp:1"))
     cosine = path(gpt2viz.trace(model, A), off, (2, 2), addition_sites(3)).cosine
@@ -122,10 +122,10 @@ def test_a_part_that_adds_nothing_points_nowhere(folder: Path) -> None:
     assert_array_equal(both_off.cosine, 1)
 
 
-def test_a_token_without_a_vector_is_nobodys_neighbour(folder: Path, tmp_path: Path) -> None:
+def test_zero_vector_is_the_last_neighbour(folder: Path, tmp_path: Path) -> None:
     write_checkpoint(tmp_path / "padded")
     with weights_of(tmp_path / "padded") as weights:
-        weights["transformer.wte.weight"][419] = 0  # a row that only fills the table up
+        weights["transformer.wte.weight"][419] = 0  # a padding row
     trace = gpt2viz.trace(gpt2viz.load_model(tmp_path / "padded"), A)
     result = nearest(trace, 3, stream_sites(3), top=420)
     assert np.isfinite(result.cosine[:, :419]).all()
@@ -150,7 +150,7 @@ def test_largest_differences(folder: Path, tmp_path: Path) -> None:
     assert_allclose(result, apart.max(axis=(2, 3)), atol=1e-5)
 
 
-def test_vectors_that_cannot_be_compared(folder: Path, tmp_path: Path) -> None:
+def test_streams_of_different_widths_are_refused(folder: Path, tmp_path: Path) -> None:
     write_checkpoint(tmp_path / "other", n_embd=16)
     first, second = (gpt2viz.trace(gpt2viz.load_model(f), A) for f in (folder, tmp_path / "other"))
     with pytest.raises(ValueError, match="24 channels, the other 16"):

@@ -1,4 +1,4 @@
-"""The wiring of heads: against whole (C, C) matrices, rotations that are drawn, and loops."""
+"""The wiring of heads, compared with full (C, C) matrices, random rotations and loops."""
 
 from __future__ import annotations
 
@@ -48,39 +48,39 @@ def matrices(of: Oracle, layer: int, head: int) -> dict[str, np.ndarray]:
 
 
 def subspace(matrix: np.ndarray, rank: int) -> np.ndarray:
-    """An orthonormal basis of what the columns span: (C, rank)."""
+    """An orthonormal basis of the columns' span: (C, rank)."""
     return np.linalg.svd(matrix)[0][:, :rank]
 
 
-def test_every_pair_is_that_of_the_whole_matrices(folder: Path) -> None:
+def test_every_pair_equals_full_matrices(folder: Path) -> None:
     model = gpt2viz.load_model(folder)
     result, nh, hs = composition(model), model.config.n_head, model.config.head_dim
     of = oracle(folder)
     rank = min(hs, np.linalg.matrix_rank(centring(of)))
-    for way in get_args(Into):
-        for values in (result.ratio[way], result.kernel[way]):
+    for into in get_args(Into):
+        for values in (result.ratio[into], result.kernel[into]):
             assert values.shape == (3, nh, 3, nh)
             later = np.isfinite(values).all(axis=(1, 3))
             assert later.tolist() == np.triu(np.ones((3, 3), bool), 1).tolist()
         for pair in ((0, nh - 1, 1, 0), (1, 0, 2, nh - 1)):
             sender, receiver = matrices(of, *pair[:2]), matrices(of, *pair[2:])
-            norms = np.linalg.norm(sender["writes"]) * np.linalg.norm(receiver[way])
-            ratio = np.linalg.norm(sender["writes"] @ receiver[way]) / norms
-            assert result.ratio[way][pair] == pytest.approx(ratio, rel=1e-9)
-            written, reads = subspace(sender["writes"].T, rank), subspace(receiver[way], rank)
+            norms = np.linalg.norm(sender["writes"]) * np.linalg.norm(receiver[into])
+            ratio = np.linalg.norm(sender["writes"] @ receiver[into]) / norms
+            assert result.ratio[into][pair] == pytest.approx(ratio, rel=1e-9)
+            written, reads = subspace(sender["writes"].T, rank), subspace(receiver[into], rank)
             cosines = np.linalg.svd(written.T @ reads, compute_uv=False)
-            assert result.kernel[way][pair] == pytest.approx((cosines**2).sum(), rel=1e-9)
+            assert result.kernel[into][pair] == pytest.approx((cosines**2).sum(), rel=1e-9)
 
 
 @pytest.mark.slow
-def test_chance_is_what_random_rotations_give(folder: Path) -> None:
+def test_chance_level_equals_random_rotations(folder: Path) -> None:
     """The means and deviations behind z, which are formulas, against 4,000 rotations."""
     model = gpt2viz.load_model(folder)
     result, pair, of = composition(model), (0, 0, 2, 0), oracle(folder)
     draws = np.random.default_rng(0)
     writes, query = matrices(of, 0, 0)["writes"], matrices(of, 2, 0)["q"]
     n = int(np.linalg.matrix_rank(centring(of)))
-    free = np.linalg.svd(centring(of))[0][:, :n]  # what centring leaves
+    free = np.linalg.svd(centring(of))[0][:, :n]  # the space that centring leaves
     rank = min(model.config.head_dim, n)
     sized, even = writes @ free, subspace(writes.T, rank).T @ free
     reads, basis = free.T @ query, free.T @ subspace(query, rank)
@@ -96,7 +96,7 @@ def test_chance_is_what_random_rotations_give(folder: Path) -> None:
     assert kernel_mean == pytest.approx(rank**2 / n, rel=0.03)
     z = (result.ratio["q"][pair] ** 2 - mean) / sd
     assert result.ratio_z["q"][pair] == pytest.approx(z, abs=0.15)
-    if rank == n:  # each reads all that there is: no rotation changes that
+    if rank == n:  # each reads the whole space, whatever the rotation
         assert np.isnan(result.kernel_z["q"][pair])
         assert kernel_sd == pytest.approx(0, abs=1e-9)
     else:
@@ -107,15 +107,15 @@ def test_chance_is_what_random_rotations_give(folder: Path) -> None:
 def test_random_heads_are_wired_by_chance(tmp_path: Path) -> None:
     write_checkpoint(tmp_path, n_embd=48, n_head=6, n_layer=4)
     result = composition(gpt2viz.load_model(tmp_path))
-    for way in get_args(Into):
-        assert np.nanmean(result.kernel[way]) == pytest.approx(8 * 8 / 47, rel=0.05)
-        for z in (result.kernel_z[way], result.ratio_z[way]):
+    for into in get_args(Into):
+        assert np.nanmean(result.kernel[into]) == pytest.approx(8 * 8 / 47, rel=0.05)
+        for z in (result.kernel_z[into], result.ratio_z[into]):
             assert abs(np.nanmean(z)) < 0.3
             assert np.nanstd(z) == pytest.approx(1, abs=0.2)
     assert [top_edges(result, by)[0] for by in get_args(Measure)] == [(), ()]
 
 
-def test_the_hand_built_copier_is_wired_once() -> None:
+def test_hand_built_copier_has_one_edge() -> None:
     model, text = copying_model(), [3, 7, 1, 3, 7]
     result, trace = composition(model), gpt2viz.trace(model, text)
     (edge,) = result.strongest()
@@ -135,7 +135,7 @@ def test_the_hand_built_copier_is_wired_once() -> None:
     assert at.share == pytest.approx(1, abs=1e-3)
 
 
-def test_the_strongest_come_first(tiny: gpt2viz.Model) -> None:
+def test_strongest_edges_come_first(tiny: gpt2viz.Model) -> None:
     shares: list[float] = []
     result = composition(tiny, shares.append)
     assert shares == sorted(shares)
@@ -164,12 +164,12 @@ def test_one_layer_and_one_head(tmp_path: Path, n_layer: int) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("by", get_args(Measure))
-def test_edges_above_chance_are_all_that_exceed_bonferronis_z(by: Measure) -> None:
+def test_edges_above_chance_exceed_the_bonferroni_limit(by: Measure) -> None:
     result = composition(bundled_model())
     z = {"kernel": result.kernel_z, "ratio": result.ratio_z}[by]
     every = {
-        (pair[:2], pair[2:], way): float(values[pair])
-        for way, values in z.items()
+        (pair[:2], pair[2:], into): float(values[pair])
+        for into, values in z.items()
         for pair in np.ndindex(values.shape)
         if np.isfinite(values[pair])
     }
@@ -185,7 +185,7 @@ def test_edges_above_chance_are_all_that_exceed_bonferronis_z(by: Measure) -> No
     assert few.limit == drawn.limit
 
 
-def test_the_copying_edge_is_between_the_best_of_both_habits(tmp_path: Path) -> None:
+def test_copying_edge_joins_the_best_of_both_habits(tmp_path: Path) -> None:
     write_checkpoint(tmp_path, n_layer=4)
     result = composition(gpt2viz.load_model(tmp_path))
     random = np.random.default_rng(1)
@@ -200,7 +200,7 @@ def test_the_copying_edge_is_between_the_best_of_both_habits(tmp_path: Path) -> 
     assert copying_edge(result, nothing) is None
 
 
-def test_what_an_edge_carries_is_that_of_loops_over_all_parts(folder: Path) -> None:
+def test_edge_share_equals_loops_over_all_parts(folder: Path) -> None:
     model, of = gpt2viz.load_model(folder), oracle(folder)
     trace, result = gpt2viz.trace(model, IDS), composition(model)
     receiver = layer, head = 2, model.config.n_head - 1
@@ -218,15 +218,15 @@ def test_what_an_edge_carries_is_that_of_loops_over_all_parts(folder: Path) -> N
         shares = {("v", name): x @ v / (v @ v) for name, x in values.items()}
         shares |= shares_by_hand(of, trace, Step(layer, head, query, key))
         for sender in ((0, head), (1, 0)):
-            is_ = edge_share(model, trace, result.edge(sender, receiver, into), requested)
-            assert is_[:2] == (query, key)
-            assert is_.weight == pytest.approx(weights[query, key])
+            carried = edge_share(model, trace, result.edge(sender, receiver, into), requested)
+            assert carried[:2] == (query, key)
+            assert carried.weight == pytest.approx(weights[query, key])
             side = {"q": "query", "k": "key"}.get(into, into)
             share = shares[side, f"head {sender[0]}.{sender[1]}"]
-            assert is_.share == pytest.approx(share, rel=1e-4, abs=1e-5)
+            assert carried.share == pytest.approx(share, rel=1e-4, abs=1e-5)
 
 
-def test_what_is_carried_needs_a_run_of_the_model_as_it_is(tiny: gpt2viz.Model) -> None:
+def test_edge_share_needs_an_unedited_run(tiny: gpt2viz.Model) -> None:
     edge = composition(tiny).edge((0, 1), (1, 2), "k")
     with pytest.raises(ValueError, match="edited"):
         edge_share(tiny, gpt2viz.trace(tiny, IDS, edits="off:0.1"), edge)
@@ -234,11 +234,11 @@ def test_what_is_carried_needs_a_run_of_the_model_as_it_is(tiny: gpt2viz.Model) 
         edge_share(tiny, gpt2viz.trace(tiny, IDS), edge, 9)
     alone = edge_share(tiny, gpt2viz.trace(tiny, IDS[:1]), edge)
     assert alone[:3] == (0, 0, 1)
-    assert np.isnan(alone.share)  # a row of one key has nothing that sets it apart
+    assert np.isnan(alone.share)  # with one key nothing differs
 
 
 @pytest.mark.slow
-def test_two_heads_as_one_are_the_whole_circuits_of_both(folder: Path) -> None:
+def test_virtual_head_equals_full_circuits(folder: Path) -> None:
     model, of, token = gpt2viz.load_model(folder), oracle(folder), 219
     sender, receiver, E = (0, model.config.n_head - 1), (2, 0), of.embedding
     result = gpt2viz.virtual_head(model, sender, receiver)
@@ -255,14 +255,14 @@ def test_two_heads_as_one_are_the_whole_circuits_of_both(folder: Path) -> None:
     assert repr(result) == name
 
 
-def test_two_heads_as_one_move_what_either_moves_in_turn(folder: Path) -> None:
+def test_virtual_heads_pattern_is_the_product_of_weights(folder: Path) -> None:
     model, weights = gpt2viz.load_model(folder), oracle(folder).run(IDS, True)["weights"]
     head = model.config.n_head - 1
     result = gpt2viz.virtual_head(model, (0, head), (2, 0)).pattern(gpt2viz.trace(model, IDS))
     assert_allclose(result, weights[2][0] @ weights[0][head], atol=1e-5)
 
 
-def test_heads_that_cannot_be_one() -> None:
+def test_invalid_virtual_heads_are_refused() -> None:
     model = copying_model()
     with pytest.raises(IndexError, match="no head 2"):
         gpt2viz.virtual_head(model, (0, 2), (1, 0))

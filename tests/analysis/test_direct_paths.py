@@ -1,4 +1,4 @@
-"""Direct paths against TransformerLens' own; ``test_edited_runs`` has NumPy's of edited runs."""
+"""Direct paths equal TransformerLens'; ``test_edited_runs`` compares edited runs with NumPy."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> gpt2viz.Model:
 
 
 @pytest.mark.parametrize("rows", [1024, 1], ids=["together", "one at a time"])
-def test_every_path_is_as_transformer_lens_makes_it(
+def test_every_path_equals_transformer_lens(
     model: gpt2viz.Model, rows: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its ``get_act_patch_direct_path_all_sources``: see ``tests.analysis.peer_patches``."""
     monkeypatch.setattr(patching, "AT_ONCE", rows)
     peer = json.loads(Path(peer_patches.__file__).with_suffix(".json").read_text("utf-8"))["paths"]
-    theirs = np.array([peer[way] for way in WAYS])  # (3, layer, head, to layer, to head)
+    theirs = np.array([peer[into] for into in WAYS])  # (3, layer, head, to layer, to head)
     for layer in (1, 2):
         for head in range(4):
             result = gpt2viz.patch_paths(model, CLEAN, CORRUPTED, (layer, head), ANSWER)
@@ -40,11 +40,11 @@ def test_every_path_is_as_transformer_lens_makes_it(
     assert np.ptp(theirs[:, 0, :, 1]) > 0.01
 
 
-def test_one_path_is_that_of_all(model: gpt2viz.Model) -> None:
-    messages: list[float] = []
+def test_one_path_equals_its_value_among_all(model: gpt2viz.Model) -> None:
+    shares: list[float] = []
     every = gpt2viz.patch_paths(
         model, CLEAN, CORRUPTED, "2.1", ANSWER, direction="noise",
-        progress=lambda _, share: messages.append(share),
+        progress=lambda _, share: shares.append(share),
     )  # fmt: skip
     path = gpt2viz.patch_path(model, CLEAN, CORRUPTED, "1.3", "2.1", "v", ANSWER, direction="noise")
     assert_allclose(every.values[2, 1, 3], path.value, rtol=1e-6)
@@ -54,5 +54,5 @@ def test_one_path_is_that_of_all(model: gpt2viz.Model) -> None:
     assert_allclose(every.values, swapped.values, rtol=1e-6)
     span = every.clean - every.corrupted
     assert_allclose(every.restored, (every.values - every.corrupted) / span)
-    assert_allclose(messages, np.arange(1, 7) / 6)
+    assert_allclose(shares, np.arange(1, 7) / 6)
     assert gpt2viz.patch_paths(model, CLEAN, CORRUPTED, "0.2", ANSWER).values.size == 0

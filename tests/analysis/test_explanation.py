@@ -1,4 +1,4 @@
-"""Scores taken apart, against parts that are computed in another way, and against the runs."""
+"""Decomposed scores, compared with independently computed parts and with the runs."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 
 def parts_of(of: Oracle, trace: gpt2viz.Trace, layer: int) -> dict[str, np.ndarray]:
-    """Everything that was written to the stream before a layer, (T, C) each, from the papers.
+    """Everything written to the stream before a layer, (T, C) each, as in the papers.
 
-    Only the heads' outputs and the MLPs' additions are the run's own, as edits change them.
+    Only the heads' outputs and the MLPs' additions come from the run, as edits change them.
     """
     ids = list(trace.token_ids)
     parts = {"token": of.embedding[ids], **of.position_vectors(len(ids))}
@@ -62,10 +62,10 @@ def read_by(
     stream: np.ndarray,
     run: np.ndarray | None = None,
 ) -> np.ndarray:
-    """The norm with its scale held at the ``stream``'s, then W_Q, W_K or W_V: no biases, (T, hs).
+    """The norm with the ``stream``'s scale, then W_Q, W_K or W_V without biases: (T, hs).
 
-    The scale of a head's own norm is held too, at the ``run``'s where that is given, and positions
-    turn what comes out. Of None it is what is read whatever was written: the biases.
+    A head's own norm has a fixed scale too, the ``run``'s if that is given, and the result is
+    rotated by position. If ``x`` is None, only the biases are read.
     """
     if run is None:
         run = of.read(into, layer, of.normed(stream, layer), biased=True)
@@ -75,10 +75,10 @@ def read_by(
 
 
 @pytest.mark.parametrize("edits", EDITS)
-def test_every_part_is_what_was_written_there(
+def test_every_part_equals_what_was_written(
     folder: Path, edits: str, request: pytest.FixtureRequest
 ) -> None:
-    """With the mask and captured, or without and derived: each edit and each family has both."""
+    """With the mask and captured, or without and derived, in turn over edits and families."""
     turn = [*FAMILIES, ODD_SIZES].index(request.node.callspec.params["folder"])
     causal = (turn + [*EDITS].index(edits)) % 2 == 0
     model = gpt2viz.load_model(folder)
@@ -93,7 +93,7 @@ def test_every_part_is_what_was_written_there(
         )
         raw = trace.stage("scores", layer, head)
         size = float(np.abs(raw).max())
-        last = explain_score(model, trace, layer, head, 0, T - 1)  # though the mask may hide it
+        last = explain_score(model, trace, layer, head, 0, T - 1)  # even if the mask hides it
         expected = [[a[0] @ b[T - 1] for b in k] for a in q]
         assert_allclose(last.table, expected, rtol=1e-5, atol=1e-6 * size)
         for query in (0, 3, T - 1):
@@ -120,14 +120,14 @@ def test_the_shortest_texts(folder: Path, text: list[int]) -> None:
     trace = gpt2viz.trace(model, text)
     row = explain_row(model, trace, 1, 0, 0)
     assert row.keys.tolist() == [0]
-    assert not row.deviation(0).any()  # one key shares everything with itself
+    assert not row.deviation(0).any()  # with one key nothing differs
     assert row.ablated_weight(0, key_part="token") == 1.0
     with pytest.raises(IndexError, match="doesn't see key 1"):
         row.table(1)
 
 
 @pytest.mark.parametrize("edits", EDITS)
-def test_a_head_opens_into_the_tokens_it_read(folder: Path, edits: str) -> None:
+def test_a_heads_part_opens_into_the_tokens_it_read(folder: Path, edits: str) -> None:
     model = gpt2viz.load_model(folder)
     trace = gpt2viz.trace(model, IDS, edits != "mean", edits=gpt2viz.parse_edits(EDITS[edits]))
     parts = explain_score(model, trace, 2, 0, 5, 3)
@@ -149,21 +149,21 @@ def test_a_head_opens_into_the_tokens_it_read(folder: Path, edits: str) -> None:
             assert not by_key[unseen].any()
 
 
-def test_one_token_of_a_head_is_its_weight_times_its_value(folder: Path) -> None:
+def test_one_token_of_a_head_is_weight_times_value(folder: Path) -> None:
     model = gpt2viz.load_model(folder)
     trace = gpt2viz.trace(model, IDS)
     of, parts = oracle(folder), explain_score(model, trace, 1, 0, 6, 4)
     x = np.sum(list(parts_of(of, trace, 1).values()), axis=0)
     token = int(np.argmax(trace.stage("weights", 0, 2)[4, :5]))
-    wrote = trace.stage("weights", 0, 2)[4, token] * trace.stage("v", 0, 2)[token]
-    wrote = wrote.astype(np.float64) @ of.out_proj(0)[0][2]
-    k = read_by(of, 1, 0, "k", np.tile(wrote, (7, 1)), x)[4]
+    vectors = trace.stage("weights", 0, 2)[4, token] * trace.stage("v", 0, 2)[token]
+    vectors = vectors.astype(np.float64) @ of.out_proj(0)[0][2]
+    k = read_by(of, 1, 0, "k", np.tile(vectors, (7, 1)), x)[4]
     q = read_by(of, 1, 0, "q", of.embedding[IDS], x)[6]
     assert parts.opened("key", "head 0.2")[token, 0] == pytest.approx(q @ k, rel=1e-4)
 
 
-def test_the_weight_without_a_part(folder: Path) -> None:
-    """The row's softmax again, without the part in any of its scores."""
+def test_ablated_weight_equals_a_softmax_without_the_part(folder: Path) -> None:
+    """The row's softmax, recomputed without the part in its scores."""
     model = gpt2viz.load_model(folder)
     trace = gpt2viz.trace(model, IDS)
     row = explain_row(model, trace, 2, 1, 5)
@@ -208,10 +208,10 @@ def queries_and_keys(
         (7, False, "hidden"),
     ],
 )
-def test_a_part_deleted_from_the_stream(
+def test_ablated_part_weight_equals_a_deleted_part(
     folder: Path, length: int, causal: bool, edits: str
 ) -> None:
-    """The scale held: scores fall by the part's row and column, and the softmax is made again."""
+    """With a fixed scale, scores fall by the part's row and column; the softmax is recomputed."""
     layer, head, query = 2, 1, max(length - 2, 0)
     model = gpt2viz.load_model(folder)
     trace = gpt2viz.trace(model, IDS[:length], causal, edits=gpt2viz.parse_edits(EDITS[edits]))
@@ -225,14 +225,14 @@ def test_a_part_deleted_from_the_stream(
     own = trace.stage("k", layer, head)[keys].astype(np.float64)
     size = 1e-9 * np.abs(tables).max()
     assert_allclose(tables.sum(axis=(1, 2)), (k @ q[query])[keys], rtol=1e-9, atol=size)
-    for part, wrote in parts.items():
+    for part, vectors in parts.items():
         n = row.names.index(part)
-        q_less, k_less = queries_and_keys(of, trace, layer, head, stream - wrote)
+        q_less, k_less = queries_and_keys(of, trace, layer, head, stream - vectors)
         less = (k @ q[query] - k_less @ q_less[query])[keys]
         fallen = tables[:, n].sum(axis=1) + tables[:, :, n].sum(axis=1) - tables[:, n, n]
         assert_allclose(fallen, less, rtol=1e-9, atol=size)
         results = [row.ablated_part_weight(key, part) for key in keys]
-        # What the whole keys add is read off the run's own, which float32 has rounded.
+        # The full keys are the run's own, which float32 has rounded.
         less_of_run = own @ (q - q_less)[query] + (k - k_less)[keys] @ q_less[query]
         for expected, rtol in ((less_of_run, 1e-9), (less, 1e-6)):
             left = np.exp((row.scores - expected) / row.divisor)
@@ -241,7 +241,7 @@ def test_a_part_deleted_from_the_stream(
         row.ablated_part_weight(keys[0], "head 2.0")
 
 
-def test_what_cannot_be_asked(tmp_path: Path) -> None:
+def test_invalid_arguments_are_refused(tmp_path: Path) -> None:
     write_checkpoint(tmp_path / "a")
     write_checkpoint(tmp_path / "b", seed=1)
     model, other = gpt2viz.load_model(tmp_path / "a"), gpt2viz.load_model(tmp_path / "b")

@@ -1,4 +1,4 @@
-"""The heads that are left are those that a model was built of, and the curve is what runs give."""
+"""The remaining heads are those of a hand-built circuit, and the curve equals real runs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CLEAN, CORRUPTED, ANSWER = [5, 300, 17, 219, 7], [5, 300, 23, 219, 7], (12, 40)
 
 @pytest.fixture(scope="module")
 def copying() -> gpt2viz.Model:
-    """0.0 looks one back and 1.0 copies what it finds; 0.1 and 1.1 write at random, and little."""
+    """0.0 attends one back and 1.0 copies that token; 0.1 and 1.1 write small random vectors."""
     made, n, random = copying_model(), 12, torch.Generator().manual_seed(3)
     inner: Any = made.network
     C, hs = 6 * n, 3 * n
@@ -38,7 +38,7 @@ def copying() -> gpt2viz.Model:
     return made
 
 
-def test_a_circuit_built_by_hand_is_found_again(copying: gpt2viz.Model) -> None:
+def test_hand_built_circuit_is_found(copying: gpt2viz.Model) -> None:
     """ "a b c d a" goes on with b, and "c b a d a" with d: it takes both heads, and no other."""
     result = gpt2viz.fewest_heads(copying, [1, 5, 2, 6, 1], [2, 5, 1, 6, 1], (5, 6))
     assert result.keeping() == ((0, 0), (1, 0))
@@ -58,10 +58,10 @@ def test_a_circuit_built_by_hand_is_found_again(copying: gpt2viz.Model) -> None:
         *((family, "others", True, 32) for family in FAMILIES),
     ],
 )
-def test_the_curve_is_what_mean_edits_give(
+def test_curve_equals_runs_with_mean_edits(
     tmp_path: Path, family: str, over: str, causal: bool, part: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each head goes that leaves most as it is, by runs with ``mean`` edits, or a third of them."""
+    """Each step drops the least important head, by runs with ``mean`` edits or a third of them."""
     layers = {"gpt2": "n_layer"}.get(family, "num_hidden_layers")
     model = gpt2viz.load_model(write_model(tmp_path, family, **{layers: 2}))
     texts = [CLEAN, CORRUPTED] if over == "the pair" else [[8, 9, 10, 11, 12], [9, 3, 200, 1, 2, 4]]
@@ -98,7 +98,7 @@ def test_the_curve_is_what_mean_edits_give(
     assert np.ptp(result.faithfulness) > 0.5
 
 
-def test_what_keeps_the_answer_neither_falls_short_nor_overshoots() -> None:
+def test_kept_heads_neither_fall_short_nor_overshoot() -> None:
     heads = tuple((0, n) for n in range(5))
     curve = np.array([1, 1.05, 0.94, 1.3, 0.91, 0])
     result = FewestHeads((1, 2), 5, heads, curve)
@@ -109,7 +109,7 @@ def test_what_keeps_the_answer_neither_falls_short_nor_overshoots() -> None:
     assert FewestHeads((1, 2), 6, heads, curve).keeping() is None
 
 
-def test_the_heads_that_keep_the_answer_in_words() -> None:
+def test_kept_heads_in_words() -> None:
     heads = ((0, 0), (1, 3), (0, 2))
     result = FewestHeads((1, 2), 3, heads, np.array([1, 1.04, 0.93, 0]))
     assert result.words() == "1 head of 3 keeps 93 % of the difference between the texts: 0.2."
@@ -120,19 +120,19 @@ def test_the_heads_that_keep_the_answer_in_words() -> None:
     assert FewestHeads((1, 2), 4, heads, result.faithfulness).words() == ""
 
 
-def test_a_search_tells_how_far_it_is_and_can_be_ended(
+def test_search_reports_progress_and_can_be_stopped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model = gpt2viz.load_model(write_checkpoint(tmp_path, n_layer=2))
     monkeypatch.setattr(patching, "AT_ONCE", 2 * 3 * 4)  # both texts of four heads
-    messages: list[tuple[int, float]] = []
+    reports: list[tuple[int, float]] = []
 
     def progress(so_far: FewestHeads, share: float) -> None:
-        messages.append((len(so_far.given_up), share))
-        if len(messages) == 3:
+        reports.append((len(so_far.given_up), share))
+        if len(reports) == 3:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
         gpt2viz.fewest_heads(model, CLEAN, CORRUPTED, ANSWER, progress=progress)
-    assert [n for n, _ in messages] == [0, 0, 1]
-    assert [share for _, share in messages[:2]] == pytest.approx([4 / 36, 8 / 36])
+    assert [n for n, _ in reports] == [0, 0, 1]
+    assert [share for _, share in reports[:2]] == pytest.approx([4 / 36, 8 / 36])

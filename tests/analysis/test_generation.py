@@ -1,4 +1,4 @@
-"""Writing on: greedy as transformers does it, draws that follow the distribution and repeat."""
+"""Generation: greedy as in transformers, and draws that follow the distribution and the seed."""
 
 from __future__ import annotations
 
@@ -39,41 +39,41 @@ def test_greedy_equals_transformers(tiny_folder: Path, tiny: gpt2viz.Model) -> N
 def test_draws_follow_the_distribution(tiny: gpt2viz.Model) -> None:
     trace = gpt2viz.trace(tiny, IDS)
     for settings in ({"temperature": 0.6, "top_k": 4}, {"temperature": 2.0, "top_p": 0.5}):
-        chances: Any = sampling_distribution(trace.logits_at(-1), **settings)  # type: ignore[arg-type]
+        probabilities: Any = sampling_distribution(trace.logits_at(-1), **settings)  # type: ignore[arg-type]
         for seed in range(100):
             at = np.random.default_rng([seed, len(IDS)]).random()
             drawn = draw(trace, **settings, seed=seed)  # type: ignore[arg-type]
-            assert drawn == np.searchsorted(chances.cumsum(), at)
+            assert drawn == np.searchsorted(probabilities.cumsum(), at)
 
 
 def test_the_same_seed_writes_the_same_text(tiny: gpt2viz.Model) -> None:
 
-    def written(seed: int, ids: list[int], n: int) -> list[int]:
+    def write(seed: int, ids: list[int], n: int) -> list[int]:
         return [c.token for c in generate(tiny, ids, n, temperature=1.5, seed=seed)]
 
-    whole = written(3, IDS, 8)
-    assert written(3, IDS, 8) == whole
-    assert written(4, IDS, 8) != whole
-    assert written(3, IDS + whole[:5], 3) == whole[5:]  # a step back, and on again
+    whole = write(3, IDS, 8)
+    assert write(3, IDS, 8) == whole
+    assert write(4, IDS, 8) != whole
+    assert write(3, IDS + whole[:5], 3) == whole[5:]  # a step back, and on again
 
 
 @pytest.mark.parametrize("causal", [True, False])
-def test_what_was_read_is_not_run_again(
+def test_earlier_tokens_are_not_run_again(
     tiny: gpt2viz.Model, monkeypatch: pytest.MonkeyPatch, causal: bool
 ) -> None:
     runs: list[int] = []
     forward = GPT2.forward
 
-    def noted(self: GPT2, ids: Any, **rest: Any) -> Any:
+    def record_length(self: GPT2, ids: Any, **rest: Any) -> Any:
         runs.append(ids.shape[1])
         return forward(self, ids, **rest)
 
     with monkeypatch.context() as patched:
-        patched.setattr(GPT2, "forward", noted)
+        patched.setattr(GPT2, "forward", record_length)
         choices = list(generate(tiny, IDS, 5, causal=causal, temperature=1.5, seed=2))
     assert runs == ([3, 1, 1, 1, 1] if causal else [3, 4, 5, 6, 7])
     ids = list(IDS)
-    for choice in choices:  # as full runs have it
+    for choice in choices:  # as in full runs
         trace = gpt2viz.trace(tiny, ids, causal)
         assert choice.token == draw(trace, temperature=1.5, seed=2)
         expected = appraise(trace, choice.token)
@@ -82,8 +82,8 @@ def test_what_was_read_is_not_run_again(
         ids.append(choice.token)
 
 
-def test_it_ends_where_the_context_is_full(tiny: gpt2viz.Model) -> None:
-    """Wherever it begins: the same text, of as many tokens as the model reads at once."""
+def test_generation_ends_at_a_full_context(tiny: gpt2viz.Model) -> None:
+    """From any start: the same text, as long as the context."""
     text = IDS * 7
     whole = text + [choice.token for choice in generate(tiny, text, 10)]
     assert len(whole) == tiny.config.n_positions
@@ -94,14 +94,14 @@ def test_it_ends_where_the_context_is_full(tiny: gpt2viz.Model) -> None:
         next(generate(tiny, IDS * 9, 1))
 
 
-def test_it_ends_at_the_end_of_a_text(tiny: gpt2viz.Model) -> None:
+def test_generation_ends_at_the_end_of_text(tiny: gpt2viz.Model) -> None:
     (end,) = [n for n in range(400) if tiny.tokenizer.token_bytes(n) == b"<|endoftext|>"]
     trace = gpt2viz.trace(tiny, IDS)
     result = next(n for n in range(5000) if draw(trace, temperature=5.0, seed=n) == end)
     assert [c.token for c in generate(tiny, IDS, 5, temperature=5.0, seed=result)] == [end]
 
 
-def test_surprise_is_a_number_however_small_the_probability(tiny: gpt2viz.Model) -> None:
+def test_surprise_of_a_tiny_probability_is_finite(tiny: gpt2viz.Model) -> None:
     """If one logit is far above all others, −ln p is how far it is above the token's own."""
     plain = gpt2viz.trace(tiny, IDS)
     trace = with_stages(plain, {("final_norm", None): 1e4 * plain.stage("final_norm")})

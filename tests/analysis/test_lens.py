@@ -1,4 +1,4 @@
-"""Routes against NumPy's; ``test_edited_runs`` has those of logit lens and contributions."""
+"""Routes equal NumPy's; ``test_edited_runs`` checks the logit lens and contributions."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ N_LAYER, N_HEAD, C = 3, 4, 24
 
 #: Lengths and edits of runs that are routed; the mask is off with two of them.
 ROUTED = (1, "none"), (60, "heads"), (60, "mean"), (60, "silent"), (60, "hidden"), (1024, "none")
-#: The factors of heads that ``EDITS`` scale, or take from this text's tokens.
+#: The factors of heads that ``EDITS`` scale, or set to a mean.
 FACTORS = {("heads", 0, 1): 0, ("heads", 1, 0): -0.5, ("mean", 0, 2): 0}
 FACTORS |= {("silent", 0, head): 0 for head in range(N_HEAD)}
 
 
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize(("length", "edits"), ROUTED)
-def test_a_route_by_token(tmp_path: Path, family: str, length: int, edits: str) -> None:
+def test_routes_by_token_equal_numpy(tmp_path: Path, family: str, length: int, edits: str) -> None:
     folder = write_model(tmp_path, family, n_positions=1024, max_position_embeddings=1024)
     model, of = gpt2viz.load_model(folder), oracle(folder)
     ids = np.random.default_rng(length).integers(0, 400, length).tolist()
@@ -57,17 +57,17 @@ def test_a_route_by_token(tmp_path: Path, family: str, length: int, edits: str) 
     for ((layer, head, at, source), added), size in zip(result.top(5), largest, strict=True):
         assert (at, added, abs(added)) == (query, result.heads[layer, head, source], size)
     opened, stream = result.opened(2, 1, query), run.stage("residual_out", 1)[0].astype(float)
-    wrote: dict[str, Any] = {**parts_of(of, run, 2), "constant": None}
+    reads: dict[str, Any] = {**parts_of(of, run, 2), "constant": None}
     share = run.weights_of_queries(2, slice(query, query + 1))[1, 0, query]
     along = share * of.norm(of.out_proj(2)[0][1], end, None) @ u  # (hs,)
-    expected = {part: read_by(of, 2, 1, "v", x, stream)[query] @ along for part, x in wrote.items()}
+    expected = {part: read_by(of, 2, 1, "v", x, stream)[query] @ along for part, x in reads.items()}
     expected["rounding"] = result.heads[2, 1, query] - sum(expected.values())
     assert opened == pytest.approx(expected, abs=1e-9 if length < 1024 else 1e-6)
     assert sum(opened.values()) == pytest.approx(result.heads[2, 1, query], abs=1e-9)
     assert abs(opened[Part("rounding")]) < 1e-6
 
 
-def test_what_they_print_is_a_line(tiny: gpt2viz.Model) -> None:
+def test_repr_is_one_line(tiny: gpt2viz.Model) -> None:
     trace = gpt2viz.trace(tiny, IDS)
     lens = "LogitLens: 7 tokens read at 7 places of the stream, arrays (7, 7)"
     assert repr(logit_lens(tiny, trace)) == lens

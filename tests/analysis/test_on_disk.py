@@ -1,4 +1,4 @@
-"""The cache on disk: for the same weights alone, within bounds, and never in anyone's way."""
+"""The cache on disk: for identical weights only, of bounded size, and skipped if it fails."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "cache" / "weights"
 
 
-class Made:
-    """Makes numbers, and counts how often."""
+class Maker:
+    """Computes numbers, and counts its calls."""
 
     def __init__(self, *sizes: int) -> None:
         self.sizes, self.times = sizes or (3,), 0
@@ -36,7 +36,7 @@ class Made:
         return {str(n): np.full(n, np.pi) for n in self.sizes}
 
 
-def test_what_is_read_again_is_what_was_made(tiny: gpt2viz.Model, cache: Path) -> None:
+def test_cached_numbers_equal_computed_ones(tiny: gpt2viz.Model, cache: Path) -> None:
     shares: list[float] = []
     for _ in range(2):
         assert_equal(cached_scores(tiny, shares.append), weight_scores(tiny))
@@ -47,10 +47,10 @@ def test_what_is_read_again_is_what_was_made(tiny: gpt2viz.Model, cache: Path) -
     assert len(list(cache.iterdir())) == 2
 
 
-def test_other_weights_sizes_code_or_numbers_are_others(
+def test_other_weights_sizes_code_or_names_are_not_shared(
     tiny: gpt2viz.Model, cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    make = Made()
+    make = Maker()
     write_checkpoint(tmp_path / "other", seed=1)  # all else is the same
     write_checkpoint(tmp_path / "same")
     config = tmp_path / "same" / "config.json"
@@ -70,8 +70,8 @@ def test_other_weights_sizes_code_or_numbers_are_others(
     assert len(list(cache.iterdir())) == 5
 
 
-def test_weights_without_a_file_of_their_own_are_not_kept(cache: Path, tmp_path: Path) -> None:
-    make = Made()
+def test_weights_without_a_matching_file_are_not_cached(cache: Path, tmp_path: Path) -> None:
+    make = Maker()
     model = gpt2viz.load_model(write_checkpoint(tmp_path / "model"))
     with (tmp_path / "model" / "model.safetensors").open("ab") as file:
         file.write(b" ")
@@ -84,8 +84,8 @@ def test_weights_without_a_file_of_their_own_are_not_kept(cache: Path, tmp_path:
     assert torch.is_tensor(model.network.wte.weight)
 
 
-def test_a_broken_file_is_made_again(tiny: gpt2viz.Model, cache: Path) -> None:
-    make = Made(1000)
+def test_broken_file_is_made_again(tiny: gpt2viz.Model, cache: Path) -> None:
+    make = Maker(1000)
     load_or_make(tiny, "some", make)
     (path,) = cache.iterdir()
     whole = path.read_bytes()
@@ -98,10 +98,10 @@ def test_a_broken_file_is_made_again(tiny: gpt2viz.Model, cache: Path) -> None:
     assert make.times == 1 + 2 * 4
 
 
-def test_where_nothing_can_be_written_nothing_is_kept(
+def test_unwritable_cache_is_skipped(
     tiny: gpt2viz.Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    make = Made()
+    make = Maker()
     (tmp_path / "file").write_text("no folder")
     for folder in ("", str(tmp_path / "file")):
         monkeypatch.setenv(settings.CACHE_VARIABLE, folder)
@@ -109,24 +109,24 @@ def test_where_nothing_can_be_written_nothing_is_kept(
     assert make.times == 2
 
 
-def test_what_was_used_longest_ago_goes_first(
+def test_least_recently_used_file_is_removed_first(
     tiny: gpt2viz.Model, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(on_disk, "LARGEST", 20_000)
-    makes = [Made(1000) for _ in range(3)]
-    for what in (0, 1, 0, 2, 0):  # 8 kB each: two have room
-        load_or_make(tiny, str(what), makes[what])
+    makes = [Maker(1000) for _ in range(3)]
+    for n in (0, 1, 0, 2, 0):  # 8 kB each: two have room
+        load_or_make(tiny, str(n), makes[n])
         for path in cache.iterdir():  # a second later; clocks are coarse
             os.utime(path, ns=2 * (path.stat().st_mtime_ns - 10**9,))
     assert [make.times for make in makes] == [1, 1, 1]
     assert len(list(cache.iterdir())) == 2
     load_or_make(tiny, "1", makes[1])
     assert makes[1].times == 2
-    load_or_make(tiny, "large", Made(3000))
+    load_or_make(tiny, "large", Maker(3000))
     assert sum(path.stat().st_size for path in cache.iterdir()) <= 20_000
 
 
-def test_where_it_is_kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_cache_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delenv(settings.CACHE_VARIABLE)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     assert settings.cache() == tmp_path / "gpt2viz"

@@ -1,4 +1,4 @@
-"""Patches against TransformerLens' own; ``test_edited_runs`` has NumPy's of edited runs."""
+"""Patches equal TransformerLens'; ``test_edited_runs`` compares edited runs with NumPy."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.checkpoints import write_checkpoint
 from tests.numpy_gpt2 import softmax
 
 
-def test_every_sweep_is_as_transformer_lens_makes_it(tmp_path: Path) -> None:
+def test_every_sweep_equals_transformer_lens(tmp_path: Path) -> None:
     """Its ``get_act_patch_*`` on a random GPT-2: see ``tests.analysis.peer_patches``."""
     peer = json.loads(Path(peer_patches.__file__).with_suffix(".json").read_text("utf-8"))
     model = gpt2viz.load_model(write_checkpoint(tmp_path, **peer_patches.SIZES))
@@ -33,7 +33,7 @@ def test_every_sweep_is_as_transformer_lens_makes_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("stage", ["residual_in", "head_output"])
-def test_noise_is_what_the_texts_do_the_other_way_round(tiny: gpt2viz.Model, stage: str) -> None:
+def test_noise_equals_denoising_with_swapped_texts(tiny: gpt2viz.Model, stage: str) -> None:
     noise = gpt2viz.patch_sweep(tiny, CLEAN, CORRUPTED, stage, ANSWER, direction="noise")
     swapped = gpt2viz.patch_sweep(tiny, CORRUPTED, CLEAN, stage, ANSWER)
     assert_allclose(noise.values, swapped.values, rtol=1e-6)
@@ -42,7 +42,7 @@ def test_noise_is_what_the_texts_do_the_other_way_round(tiny: gpt2viz.Model, sta
 
 @pytest.mark.parametrize("stage", ["k", "head_output"])
 def test_estimates_by_position_add_up(tiny: gpt2viz.Model, stage: str) -> None:
-    """To those of whole heads, which ``test_edited_runs`` holds against slopes."""
+    """To those of whole heads, which ``test_edited_runs`` compares with slopes."""
     whole, apart = (
         gpt2viz.patch_estimate(tiny, CLEAN, CORRUPTED, stage, ANSWER, by_position=by_position)
         for by_position in (False, True)
@@ -55,7 +55,7 @@ def test_estimates_by_position_add_up(tiny: gpt2viz.Model, stage: str) -> None:
 
 
 @pytest.mark.parametrize("stage", ["attention_output", "q", "weights"])
-def test_a_batch_is_its_patches_one_at_a_time(
+def test_batched_patches_equal_single_patches(
     tiny: gpt2viz.Model, stage: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     together = gpt2viz.patch_sweep(tiny, CLEAN, CORRUPTED, stage, ANSWER, by_position=True)
@@ -82,24 +82,24 @@ def test_each_metric(tiny: gpt2viz.Model) -> None:
     assert_allclose(result["divergence"].restored[0], [0, 1], atol=1e-5)
 
 
-def test_a_sweep_tells_how_far_it_is_and_can_be_ended(
+def test_sweep_reports_progress_and_can_be_stopped(
     tiny: gpt2viz.Model, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(patching, "AT_ONCE", 5 * 5)  # five tokens are read anew
-    messages: list[tuple[int, float]] = []
+    reports: list[tuple[int, float]] = []
 
     def progress(so_far: gpt2viz.PatchSweep, share: float) -> None:
-        messages.append((int(np.isfinite(so_far.values).sum()), share))
-        if len(messages) == 2:
+        reports.append((int(np.isfinite(so_far.values).sum()), share))
+        if len(reports) == 2:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
         gpt2viz.patch_sweep(tiny, CLEAN, CORRUPTED, answer=ANSWER, progress=progress)
-    assert [n for n, _ in messages] == [9 + 5, 9 + 10]  # 9 pieces are the same in both
-    assert_allclose([share for _, share in messages], [14 / 21, 19 / 21])
+    assert [n for n, _ in reports] == [9 + 5, 9 + 10]  # 9 pieces are the same in both
+    assert_allclose([share for _, share in reports], [14 / 21, 19 / 21])
 
 
-def test_texts_that_do_not_line_up_are_told_where(tiny: gpt2viz.Model) -> None:
+def test_texts_of_unequal_length_get_a_suggestion(tiny: gpt2viz.Model) -> None:
     with pytest.raises(gpt2viz.PatchError, match="7 and 6 tokens") as error:
         gpt2viz.patch_sweep(tiny, CLEAN, [5, 300, 23, 88, 401, 7])
     assert error.value.nearest == [5, 300, 23, 219, 88, 401, 7]
@@ -110,7 +110,7 @@ def test_texts_that_do_not_line_up_are_told_where(tiny: gpt2viz.Model) -> None:
     assert nearest_pair([1, 2, 3], [1, 9, 3]) is None
 
 
-def test_what_cannot_be_patched_says_so(tiny: gpt2viz.Model, subtests: pytest.Subtests) -> None:
+def test_invalid_patches_are_refused(tiny: gpt2viz.Model, subtests: pytest.Subtests) -> None:
     cases: list[tuple[dict[str, Any], type[Exception], str]] = [
         ({"corrupted": CLEAN}, gpt2viz.PatchError, "the same"),
         ({"answer": (7, 7)}, gpt2viz.PatchError, "are both"),
@@ -139,14 +139,14 @@ def test_what_cannot_be_patched_says_so(tiny: gpt2viz.Model, subtests: pytest.Su
         ("0.1", "1.2", "weights", ValueError),
     ],
 )
-def test_a_path_that_is_not_there_says_so(
+def test_invalid_paths_are_refused(
     tiny: gpt2viz.Model, sender: str, receiver: str, into: Any, error: type[Exception]
 ) -> None:
     with pytest.raises(error):
         gpt2viz.patch_path(tiny, CLEAN, CORRUPTED, sender, receiver, into, ANSWER)
 
 
-def test_on_the_bundled_model_what_is_copied_depends_on_the_word_that_differs() -> None:
+def test_bundled_model_copies_the_word_that_differs() -> None:
     """ "A crane ate fish. A crane ate": the fish alone, at the start, brings the whole answer."""
     bundled = bundled_model()
     texts = "A crane ate fish. A crane ate", "A crane ate corn. A crane ate"
@@ -156,7 +156,7 @@ def test_on_the_bundled_model_what_is_copied_depends_on_the_word_that_differs() 
     assert np.delete(sweep.restored[0], 3) == pytest.approx(0, abs=1e-4)
 
 
-def test_the_published_heads_of_gpt2_small() -> None:
+def test_published_heads_of_gpt2_small() -> None:
     """Wang et al. 2022: name movers lead, negative ones oppose, S-inhibition acts by its values.
 
     8.6 tells 9.9 where to look: TransformerLens' demo of direct paths says +0.083 of the answer,

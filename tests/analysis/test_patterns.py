@@ -37,7 +37,7 @@ def test_every_kind(subtests: pytest.Subtests) -> None:
             assert rows(draw(kind, 5, n, (), causal=True)) == expected
 
 
-def test_with_the_mask_off_later_keys_can_be_wanted() -> None:
+def test_without_the_mask_patterns_include_later_keys() -> None:
     assert rows(draw("block", 3, 2, (), causal=False)) == ["##.", "##.", "..#"]
     assert rows(draw("column", 3, 2, (), causal=False)) == ["..#", "..#", "..#"]
 
@@ -51,7 +51,7 @@ def test_cells_are_toggled() -> None:
     assert parse_cells("") == ()
 
 
-def test_what_is_no_cell(subtests: pytest.Subtests) -> None:
+def test_invalid_cells_are_refused(subtests: pytest.Subtests) -> None:
     for wrong in ("3", "3:", "a:b", "1:2:3", "-1:2", "1:2,", "²:1"):
         with subtests.test(wrong=wrong), pytest.raises(ValueError):
             parse_cells(wrong)
@@ -68,7 +68,7 @@ def test_similarity_by_hand() -> None:
     assert similarity(weights, pattern) == pytest.approx(0.6)  # row 2 only
 
 
-def test_nothing_drawn_is_like_nothing() -> None:
+def test_empty_pattern_has_no_similarity() -> None:
     weights = np.full((2, 3, 3), 1 / 3, np.float32)
     nothing = draw("empty", 3, 0, (), causal=True)
     assert_array_equal(similarity(weights, nothing), [np.nan, np.nan])

@@ -1,4 +1,4 @@
-"""Why a head looks there, in words: the shares by loops, and the rules on models known by hand."""
+"""Reasons in words: the shares compared with loops, and the rules with hand-built models."""
 
 from __future__ import annotations
 
@@ -31,21 +31,21 @@ def cat(model: gpt2viz.Model) -> gpt2viz.Trace:
     return gpt2viz.trace(model, CATS)
 
 
-def why(
+def reason_for(
     model: gpt2viz.Model, trace: gpt2viz.Trace, layer: int, head: int, query: int, key: int
 ) -> Reason:
     return reason(explain_row(model, trace, layer, head, query), key)
 
 
-def named(case: Reason) -> str:
+def rule_name(case: Reason) -> str:
     return "" if case.rule is None else case.rule[0].name
 
 
-def test_shares_are_of_all_that_has_their_sign(tiny: gpt2viz.Model) -> None:
+def test_shares_are_of_all_pairs_with_the_same_sign(tiny: gpt2viz.Model) -> None:
     trace = gpt2viz.trace(tiny, IDS)
     signs = set()
     for key in range(6):
-        case = why(tiny, trace, 2, 1, 5, key)
+        case = reason_for(tiny, trace, 2, 1, 5, key)
         row = case.row
         tables = [row.table(other) for other in range(6)]
         apart = tables[key] - sum(tables) / 6
@@ -67,12 +67,12 @@ def test_shares_are_of_all_that_has_their_sign(tiny: gpt2viz.Model) -> None:
     assert signs == {True, False}
 
 
-def test_a_part_that_is_a_head_names_what_it_had_read(tiny: gpt2viz.Model) -> None:
+def test_part_of_a_head_names_the_token_it_read(tiny: gpt2viz.Model) -> None:
     for edits, silent in (("", ()), ("mean:0.1,mean:1.2", ("0.1", "1.2")), ("attn:0", ("0.",))):
         trace = gpt2viz.trace(tiny, IDS, causal=False, edits=parse_edits(edits))
         result = dict.fromkeys([True, False], 0)
         for query, key in np.ndindex(7, 7):
-            case = why(tiny, trace, 2, 1, query, key)
+            case = reason_for(tiny, trace, 2, 1, query, key)
             for pair in case.pairs:
                 for part, read, at in (
                     (pair.query_part, pair.query_read, query),
@@ -133,7 +133,7 @@ def path_by_hand(
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_the_strongest_path_is_that_of_loops_over_all_parts(tmp_path: Path, family: str) -> None:
+def test_strongest_path_equals_loops_over_all_parts(tmp_path: Path, family: str) -> None:
     model = gpt2viz.load_model(write_model(tmp_path, family))
     lengths, of = set(), oracle(tmp_path)
     for edits, query, key in (
@@ -156,10 +156,10 @@ def test_the_strongest_path_is_that_of_loops_over_all_parts(tmp_path: Path, fami
     assert lengths >= {0, 1, 3 if family == "gpt2" else 2}
 
 
-def test_induction_built_by_hand() -> None:
+def test_hand_built_induction() -> None:
     model = copying_model()
     trace = gpt2viz.trace(model, [3, 7, 1, 9, 5, 7])
-    case = why(model, trace, 1, 0, 5, 2)
+    case = reason_for(model, trace, 1, 0, 5, 2)
     first = case.pairs[0]
     assert (first.query_part, first.key_part) == ("token", "head 0.0")
     assert first.key_read is not None
@@ -170,23 +170,23 @@ def test_induction_built_by_hand() -> None:
     assert text[0].endswith(") because “c” came after “f” before: head 0.0 had copied “f” there.")
     assert "Without the strongest pair, the query's token × head 0.0 at the key," in text[4]
     assert text[-1].startswith("100 % of what raises the score pairs the query's own token with")
-    assert {named(why(model, trace, 1, 0, 5, key)) for key in (0, 1, 3, 4, 5)} == {""}
+    assert {rule_name(reason_for(model, trace, 1, 0, 5, key)) for key in (0, 1, 3, 4, 5)} == {""}
 
 
-def test_what_followed_another_token_is_no_induction() -> None:
+def test_copying_after_another_token_is_not_induction() -> None:
     """Each token looks for what followed the next one of the vocabulary."""
     model = copying_model()
     inner: Any = model.network
     with torch.no_grad():
         inner.h[1].attn.c_attn.weight[:12, :12] = 40 * torch.roll(torch.eye(12), 1, 0)
     trace = gpt2viz.trace(model, [3, 8, 1, 9, 5, 7])
-    case = why(model, trace, 1, 0, 5, 2)
+    case = reason_for(model, trace, 1, 0, 5, 2)
     assert (case.pairs[0].query_part, case.pairs[0].key_part) == ("token", "head 0.0")
     assert case.pairs[0].share > 0.99
     assert case.rule is None
 
 
-def test_a_model_that_looks_for_its_own_token() -> None:
+def test_hand_built_duplicate_and_same_token() -> None:
     """Layer 0's queries and keys are the tokens alone."""
     model = copying_model()
     inner: Any = model.network
@@ -197,13 +197,13 @@ def test_a_model_that_looks_for_its_own_token() -> None:
         qkv[72:84, :12] = torch.eye(12)
     trace = gpt2viz.trace(model, [3, 7, 1, 9, 5, 7])
     for key, name in ((1, "duplicate token"), (5, "same token")):
-        case = why(model, trace, 0, 0, 5, key)
+        case = reason_for(model, trace, 0, 0, 5, key)
         apart, own = case.row.deviation(key), case.row.names.index("token")
         assert case.rule is not None
         assert case.rule[0].name == name
         assert case.rule[1] == pytest.approx(apart[own, own] / apart[apart > 0].sum())
-    assert named(why(model, trace, 0, 0, 5, 2)) == ""
-    assert named(why(model, trace, 0, 0, 2, 2)) == "same token"
+    assert rule_name(reason_for(model, trace, 0, 0, 5, 2)) == ""
+    assert rule_name(reason_for(model, trace, 0, 0, 2, 2)) == "same token"
 
 
 def test_copying_heads_name_the_previous_token_head_first(
@@ -216,13 +216,13 @@ def test_copying_heads_name_the_previous_token_head_first(
     copying = np.argwhere(scores["induction"] > 0.5).tolist()
     assert copying
     for n, h in copying:  # the second cat, at what followed the first
-        case = why(model, cat, n, h, 8, 2)
+        case = reason_for(model, cat, n, h, 8, 2)
         assert case.pairs[0].key_part == f"head {layer}.{back}"
         assert case.pairs[0].key_read is not None
         assert case.pairs[0].key_read.token == 1
         if [n, h] == [*best]:
-            assert named(case) == "induction"
-        if named(case) != "induction":
+            assert rule_name(case) == "induction"
+        if rule_name(case) != "induction":
             continue
         reads = [cat.stage("weights", 0, head) for head in range(N_HEAD)]
         own = [n for n, weights in enumerate(reads) if weights[8, 1] + weights[8, 8] >= 0.5]
@@ -248,22 +248,22 @@ def test_copying_heads_name_the_previous_token_head_first(
         (copier, 0, 0, ""),  # the first query sees nothing else
     ],
 )
-def test_what_heads_of_the_bundled_model_go_by(
+def test_rules_of_the_bundled_models_heads(
     model: gpt2viz.Model, cat: gpt2viz.Trace, head: Any, query: int, key: int, name: str
 ) -> None:
     layer, number = head()
-    case = why(model, cat, layer, number, query, key)
-    assert named(case) == name
+    case = reason_for(model, cat, layer, number, query, key)
+    assert rule_name(case) == name
     text = " ".join(case.words())
     assert [rule.name for rule in RULES if f"({rule.name}: " in text] == [name] * bool(name)
-    if name == "first token":  # the mean of what all later queries give it
+    if name == "first token":  # the mean weight on it of all later queries
         assert case.rule is not None
         assert case.rule[1] == pytest.approx(cat.stage("weights", layer, number)[1:, 0].mean())
     if query == 0:
         assert text.startswith("“The” attends to itself (1.00): it sees no other key. Head ")
 
 
-def test_a_rule_has_at_least_half(model: gpt2viz.Model, cat: gpt2viz.Trace) -> None:
+def test_every_rule_has_a_share_of_at_least_half(model: gpt2viz.Model, cat: gpt2viz.Trace) -> None:
     shares = []
     for layer, head in np.ndindex(N_LAYER, N_HEAD):
         row = explain_row(model, cat, layer, head, 8)
@@ -272,8 +272,8 @@ def test_a_rule_has_at_least_half(model: gpt2viz.Model, cat: gpt2viz.Trace) -> N
     assert min(shares) >= 0.5
 
 
-def test_a_bland_model_has_no_rule() -> None:
-    """Weights as small as those that training begins with: every key about alike."""
+def test_untrained_model_has_no_rule() -> None:
+    """Weights as small as at the start of training: all keys are nearly alike."""
     torch.manual_seed(0)
     config = GPT2Config(vocab_size=50, n_positions=16, n_embd=24, n_layer=3, n_head=4)
     network = GPT2(config).eval()
@@ -285,10 +285,10 @@ def test_a_bland_model_has_no_rule() -> None:
     trace = gpt2viz.trace(model, [3, 7, 1, 9, 3, 7, 7])
     for layer, head, query in np.ndindex(3, 4, 7):
         row = explain_row(model, trace, layer, head, query)
-        assert {named(reason(row, key)) for key in row.keys.tolist()} == {""}
+        assert {rule_name(reason(row, key)) for key in row.keys.tolist()} == {""}
 
 
-def test_a_token_is_looked_for_only_where_no_other_would_do() -> None:
+def test_token_rules_need_a_token_better_than_others() -> None:
     """Untrained models of one layer: each other token in the key's place, by loops."""
     claims, refused = 0, 0
     for seed in range(3):
@@ -313,7 +313,7 @@ def test_a_token_is_looked_for_only_where_no_other_would_do() -> None:
                 case = reason(row, key)
                 tokens = case.ids == token
                 assert case.rivals(case.part("token"), tokens) == pytest.approx(rivals)
-                if named(case) in ("same token", "duplicate token"):
+                if rule_name(case) in ("same token", "duplicate token"):
                     claims += 1
                     assert rivals <= 0.01
                 elif token == trace.token_ids[query] and rivals > 0.1:
@@ -324,7 +324,7 @@ def test_a_token_is_looked_for_only_where_no_other_would_do() -> None:
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_what_a_head_would_have_copied_of_each_token(tmp_path: Path, family: str) -> None:
+def test_by_token_equals_a_change_of_the_embedding(tmp_path: Path, family: str) -> None:
     """The change of a token's embedding, step by step through both heads, scales held."""
     model = gpt2viz.load_model(write_model(tmp_path, family))
     trace, of = gpt2viz.trace(model, IDS, edits=parse_edits("scale:0.1:-2")), oracle(tmp_path)
@@ -344,17 +344,15 @@ def test_what_a_head_would_have_copied_of_each_token(tmp_path: Path, family: str
         assert result[a] - result[b] == pytest.approx(q @ k, rel=1e-3, abs=1e-4)
 
 
-def test_without_the_mask_a_later_key_is_no_induction() -> None:
+def test_later_key_without_the_mask_is_not_induction() -> None:
     model = copying_model()
     trace = gpt2viz.trace(model, [3, 7, 1, 9, 5, 7], causal=False)
-    assert named(why(model, trace, 1, 0, 1, 2)) == ""  # the token before the key is the query
-    assert named(why(model, trace, 1, 0, 5, 2)) == "induction"
+    assert rule_name(reason_for(model, trace, 1, 0, 1, 2)) == ""  # the query precedes the key
+    assert rule_name(reason_for(model, trace, 1, 0, 5, 2)) == "induction"
 
 
-def test_the_words_take_tokens_as_they_are_to_be_written(
-    model: gpt2viz.Model, cat: gpt2viz.Trace
-) -> None:
-    case = why(model, cat, 1, 4, 8, 2)
+def test_words_use_the_given_labels(model: gpt2viz.Model, cat: gpt2viz.Trace) -> None:
+    case = reason_for(model, cat, 1, 4, 8, 2)
     text = " ".join(case.words([f"<{n}>" for n in range(10)]))
     assert "from 8 <8> to 2 <2>" in text
     assert text.startswith("“<8>” attends to “<2>” (")
@@ -365,8 +363,8 @@ def test_the_words_take_tokens_as_they_are_to_be_written(
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_what_goes_by_distance(tmp_path: Path, family: str) -> None:
-    """The score of the keys' mean, before they are turned, in the place of each, by loops."""
+def test_scores_by_distance_equal_loops(tmp_path: Path, family: str) -> None:
+    """The score of the mean key, before its rotation, at the position of each, by loops."""
     model = gpt2viz.load_model(write_model(tmp_path, family))
     trace, of = gpt2viz.trace(model, IDS), oracle(tmp_path)
     for head in range(4):
@@ -382,7 +380,7 @@ def test_what_goes_by_distance(tmp_path: Path, family: str) -> None:
             assert row.by_distance == pytest.approx(scores, rel=1e-4, abs=1e-5)
 
 
-def test_keys_that_are_alike_are_told_apart_by_distance(tmp_path: Path) -> None:
+def test_equal_keys_are_explained_by_distance(tmp_path: Path) -> None:
     """Queries and keys are biases alone."""
     model = gpt2viz.load_model(write_model(tmp_path, "qwen2, a group for each head, untied"))
     attention: Any = model.network.blocks[1].attention
@@ -402,4 +400,4 @@ def test_keys_that_are_alike_are_told_apart_by_distance(tmp_path: Path) -> None:
         assert rule is not None
         assert rule[0].name == "distance"
         assert rule[1] == pytest.approx(1, abs=1e-5)
-    assert named(why(model, gpt2viz.trace(model, [5]), 1, 0, 0, 0)) == ""
+    assert rule_name(reason_for(model, gpt2viz.trace(model, [5]), 1, 0, 0, 0)) == ""

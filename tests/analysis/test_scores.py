@@ -29,7 +29,7 @@ def one_hot(*look: int) -> np.ndarray:
     return weights
 
 
-def test_where_nothing_can_be_scored() -> None:
+def test_missing_scores_are_nan() -> None:
     alone = np.ones((2, 1, 1), np.float32)
     for score in SCORES.values():
         assert_array_equal(score.of(alone, [3]), [np.nan, np.nan], err_msg=score.name)
@@ -38,7 +38,7 @@ def test_where_nothing_can_be_scored() -> None:
 
 
 def test_agrees_with_transformer_lens() -> None:
-    """Their score divides by all T queries; ours by those that have a target (made apart)."""
+    """Their score divides by all T queries, ours by the queries that have a target."""
     stored = json.loads((Path(__file__).with_name("head_detector.json")).read_text())
     for case, theirs in zip(CASES, stored["scores"], strict=True):
         ids, weights = random_head(*case)
@@ -53,7 +53,7 @@ def test_agrees_with_transformer_lens() -> None:
             assert ours == pytest.approx(theirs[name], abs=1e-6), name
 
 
-def test_the_probe_says_different_tokens_twice() -> None:
+def test_probe_repeats_different_tokens() -> None:
     ids = probe(vocab_size=5120, n_positions=256)
     assert len(ids) == 100
     assert ids[:50] == ids[50:]
@@ -63,7 +63,7 @@ def test_the_probe_says_different_tokens_twice() -> None:
     assert max(probe(10, 256)) < 10
 
 
-def test_the_scores_are_those_that_are_computed_and_cannot_be_changed(
+def test_scores_are_read_only_and_all_computed(
     tiny: gpt2viz.Model, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for fixed in (scores.SCORES, stages.STAGE, stages.AXES):

@@ -1,4 +1,4 @@
-"""The similarity of every two heads, and their groups: against loops over plain lists."""
+"""The similarity of every two heads, and their groups, compared with loops."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from gpt2viz.pictures.plotly.figure import render
 IDS = [5, 300, 17, 17, 219, 5, 300, 41, 88]
 
 
-def test_a_long_text_is_read_three_queries_at_a_time(
+def test_long_text_is_read_in_blocks_of_queries(
     tiny: gpt2viz.Model, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As at once, which ``test_edited_runs`` holds against NumPy, in no more memory than it may."""
+    """Equal to one block, which ``test_edited_runs`` compares with NumPy, within a memory limit."""
     requests, own = [], gpt2viz.Trace.weights_of_queries
     for explicit in (True, False):
         trace = gpt2viz.trace(tiny, IDS, explicit=explicit, edits="window:3,forbid:4:2")
@@ -46,7 +46,7 @@ def test_a_long_text_is_read_three_queries_at_a_time(
     assert {(q.start, q.stop) for q in requests} == {(1, 4), (4, 7), (7, 9)}
 
 
-def test_one_token(tiny: gpt2viz.Model) -> None:
+def test_one_token_has_no_similarities(tiny: gpt2viz.Model) -> None:
     assert np.isnan(similarities(gpt2viz.trace(tiny, [5]))).all()
 
 
@@ -57,7 +57,7 @@ def random_similarities(seed: int, n: int) -> np.ndarray:
 
 
 def grouped_by_loops(values: np.ndarray, at_least: float) -> set[frozenset[int]]:
-    """Average linkage by its definition: join the two groups most alike, while they are enough."""
+    """Average linkage by its definition: join the two most similar groups down to a limit."""
     results = [frozenset([n]) for n in range(len(values))]
 
     def alike(pair: tuple[frozenset[int], frozenset[int]]) -> float:
@@ -71,7 +71,7 @@ def grouped_by_loops(values: np.ndarray, at_least: float) -> set[frozenset[int]]
     return {group for group in results if len(group) > 1}
 
 
-def test_groups_by_loops(subtests: pytest.Subtests) -> None:
+def test_groups_equal_loops(subtests: pytest.Subtests) -> None:
     for seed in range(4):
         for at_least in (0.95, 0.8, 0.5):
             with subtests.test(seed=seed, at_least=at_least):
@@ -92,7 +92,7 @@ def test_groups_by_loops(subtests: pytest.Subtests) -> None:
                     assert row["least alike"] == pytest.approx(min(pairs))
 
 
-def test_heads_that_do_the_same_meet() -> None:
+def test_identical_heads_are_grouped() -> None:
     values = np.eye(6)
     values[0, 3] = values[3, 0] = values[1, 5] = values[5, 1] = 1
     joined = tree(values)
@@ -105,7 +105,7 @@ def test_a_model_of_one_head() -> None:
 
 
 @pytest.mark.parametrize("n", [12, MOST + 40])
-def test_the_map(n: int) -> None:
+def test_similarity_map(n: int) -> None:
     values = random_similarities(7, n)
     joined = tree(values)
     order, result = leaf_order(joined), groups(joined, 0.9)

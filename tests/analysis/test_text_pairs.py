@@ -1,4 +1,4 @@
-"""A second text for a first one: against transformers and NumPy, by loops over the vocabulary."""
+"""A second text made of a first one, compared with transformers and NumPy by loops."""
 
 from __future__ import annotations
 
@@ -33,17 +33,17 @@ def changes(model: gpt2viz.Model, text: str, bos: bool = False) -> tuple[Change,
 
 
 @cache
-def theirs() -> Any:
+def transformers_bundled() -> Any:
     return transformers_model(BUNDLED)
 
 
 def expected(model: gpt2viz.Model, text: str) -> dict[int, int]:
-    """Place -> token, of the words that are one token, have letters and stand between the ends."""
+    """Position -> token, of the one-token words of letters between the first and last token."""
     ids = model.tokenizer.encode(text)
     words = [model.tokenizer.decode([n]) for n in range(model.tokenizer.n_vocab)]
     with torch.no_grad():
-        p = theirs()(torch.tensor([ids])).logits[0].log_softmax(-1).double().numpy()
-    rows = theirs().transformer.wte.weight.detach().double().numpy()
+        p = transformers_bundled()(torch.tensor([ids])).logits[0].log_softmax(-1).double().numpy()
+    rows = transformers_bundled().transformer.wte.weight.detach().double().numpy()
     results: dict[int, int] = {}
     for position in sorted(range(1, len(ids) - 1), key=lambda n: p[n - 1, ids[n]]):
         old = words[ids[position]]
@@ -64,9 +64,7 @@ def expected(model: gpt2viz.Model, text: str) -> dict[int, int]:
 
 
 @pytest.mark.parametrize("text", ["A crane ate fish", GARDEN, "She sat by the bank of the river"])
-def test_the_nearest_of_the_likeliest_in_place_of_what_surprised(
-    model: gpt2viz.Model, text: str
-) -> None:
+def test_surprising_word_becomes_the_nearest_likely_one(model: gpt2viz.Model, text: str) -> None:
     result = changes(model, text)
     assert {position: token for position, token, _ in result} == expected(model, text)
     assert [change.position for change in result] == sorted(change.position for change in result)
@@ -74,9 +72,7 @@ def test_the_nearest_of_the_likeliest_in_place_of_what_surprised(
 
 
 @pytest.mark.slow
-def test_one_token_differs_and_all_others_stand_where_they_stood(
-    model: gpt2viz.Model, subtests: pytest.Subtests
-) -> None:
+def test_changed_texts_differ_in_one_token(model: gpt2viz.Model, subtests: pytest.Subtests) -> None:
     cases = [
         "x",
         "Dog",
@@ -113,18 +109,18 @@ def test_one_token_differs_and_all_others_stand_where_they_stood(
                     assert old.strip().lower() != word.strip().lower()
 
 
-def test_the_ends_are_changed_only_where_nothing_else_can_be(model: gpt2viz.Model) -> None:
+def test_ends_change_only_if_nothing_else_can(model: gpt2viz.Model) -> None:
     assert [change.position for change in changes(model, "x")] == [0]
     assert [change.position for change in changes(model, "a b")] == [1]
     assert [change.position for change in changes(model, "the the the")] == [1]
 
 
 @pytest.mark.parametrize("text", ["🦩", "?!", "  ", "مرحبا", "Don't"])
-def test_no_part_of_a_word_and_no_sign_is_changed(model: gpt2viz.Model, text: str) -> None:
+def test_parts_of_words_and_punctuation_stay(model: gpt2viz.Model, text: str) -> None:
     assert changes(model, text) == ()
 
 
-def test_what_is_not_a_number_proposes_nothing(model: gpt2viz.Model) -> None:
+def test_nan_proposes_no_change(model: gpt2viz.Model) -> None:
     run = gpt2viz.trace(model, "A crane ate fish")
     broken = np.full_like(run.unembedding, np.nan)
     object.__setattr__(run, "unembedding", broken)
@@ -132,7 +128,7 @@ def test_what_is_not_a_number_proposes_nothing(model: gpt2viz.Model) -> None:
 
 
 @pytest.mark.slow
-def test_a_changed_text_is_read_as_the_same_number_of_tokens(
+def test_changed_text_has_the_same_number_of_tokens(
     model: gpt2viz.Model, subtests: pytest.Subtests
 ) -> None:
     for text in (
@@ -153,10 +149,8 @@ def test_a_changed_text_is_read_as_the_same_number_of_tokens(
 
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("first", [False, True], ids=["", "end of text first"])
-def test_the_token_whose_change_moves_the_prediction_most(
-    tmp_path: Path, family: str, first: bool
-) -> None:
-    """Of the likeliest tokens that are read so again, each tried in its place."""
+def test_change_with_the_largest_effect_is_chosen(tmp_path: Path, family: str, first: bool) -> None:
+    """Of the likeliest tokens that survive re-encoding, each tried in its position."""
     folder = write_model(tmp_path, family)
     model, of = gpt2viz.load_model(folder), oracle(folder)
     tokenizer = model.tokenizer

@@ -1,4 +1,4 @@
-"""The strongest links of every head, against loops over plain lists."""
+"""The strongest links of every head, compared with loops."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ def every_link(layers: list[np.ndarray]) -> TopAttention:
 @pytest.mark.parametrize("n_tokens", [1, 2, 3, 9])
 @pytest.mark.parametrize("causal", [True, False])
 @pytest.mark.parametrize("edits", ["", "window:3,forbid:4:2"])
-def test_every_head_and_token(tiny: gpt2viz.Model, n_tokens: int, causal: bool, edits: str) -> None:
-    """And, from these, the order of the hardest and the head that opens."""
+def test_links_equal_loops(tiny: gpt2viz.Model, n_tokens: int, causal: bool, edits: str) -> None:
+    """So do the order of the strongest links and the head that is shown first."""
     if n_tokens < 5 and edits:
         edits = "window:3"
     trace = gpt2viz.trace(tiny, IDS[:n_tokens], causal=causal, edits=gpt2viz.parse_edits(edits))
@@ -51,7 +51,7 @@ def test_every_head_and_token(tiny: gpt2viz.Model, n_tokens: int, causal: bool, 
                     expected.append(Link(layer, head, key, weight))
                 cell = layer, head
                 apart[cell] = apart.get(cell, 0) + abs(weight - 0.5) / n_tokens
-        expected.sort(key=lambda look: (-look.weight, look.layer, look.head))
+        expected.sort(key=lambda link: (-link.weight, link.layer, link.head))
         assert result.strongest(query) == expected[:5]
         assert result.strongest(query, most=99) == expected
         assert result.strongest_of_each[query] == expected[:5]
@@ -68,18 +68,18 @@ def test_every_head_and_token(tiny: gpt2viz.Model, n_tokens: int, causal: bool, 
         assert result.opening(head=head) == best([cell for cell in apart if cell[1] == head])
 
 
-def test_of_equal_weights_the_first_key_and_of_equal_heads_the_first() -> None:
+def test_ties_go_to_the_first_key_and_head() -> None:
     row = [0.4, 0.2, 0.2, 0.2, 0.0]
     keys, weights = strongest_links(np.array([[row] * 5] * 2, np.float32))
     assert keys.tolist() == [[1, 2, 1, 1, 1]] * 2
     assert np.allclose(weights, 0.2)
     links = every_link([np.array([[row] * 5] * 2, np.float32)] * 2)
-    assert [look[:3] for look in links.strongest(1, 3)] == [(0, 0, 2), (0, 1, 2), (1, 0, 2)]
+    assert [link[:3] for link in links.strongest(1, 3)] == [(0, 0, 2), (0, 1, 2), (1, 0, 2)]
     assert links.opening() == (0, 0)
     assert (links.opening(1), links.opening(head=1)) == ((1, 0), (0, 1))
 
 
-def test_rows_that_are_not_numbers_have_no_look() -> None:
+def test_rows_with_nan_have_no_link() -> None:
     weights: Any = np.full((2, 4, 4), 0.25, np.float32)
     weights[0, 2] = np.nan
     weights[1, 3] = [0.25, 0.5, np.nan, 0.25]
@@ -89,5 +89,5 @@ def test_rows_that_are_not_numbers_have_no_look() -> None:
     links = TopAttention(keys[None], result[None])
     assert links.at(0, 0, 2) is None
     assert links.at(0, 1, 2) == Link(0, 1, 1, 0.25)
-    assert [look.head for look in links.strongest(2)] == [1]
+    assert [link.head for link in links.strongest(2)] == [1]
     assert weights[0, 0, 0] == 0.25, "what was given stays as it was"

@@ -1,4 +1,4 @@
-"""TransformerLens' own answers, version 2.18 in double precision, kept for a model made by formula.
+"""Numbers equal those of TransformerLens 2.18 in double precision, for a model made by formula.
 
 Its ``fold_layer_norm``, ``center_writing_weights`` and ``center_unembed`` were called on the same
 numbers; then ``all_composition_scores``, the full circuits and the eigenvalues of its
@@ -78,9 +78,9 @@ def model() -> gpt2viz.Model:
 
 def test_composition(model: gpt2viz.Model) -> None:
     result = composition(model)
-    for way, pairs in COMPOSITION.items():
+    for into, pairs in COMPOSITION.items():
         for pair, score in pairs.items():
-            assert result.ratio[way][pair] == pytest.approx(score, abs=2e-6)  # type: ignore[index]
+            assert result.ratio[into][pair] == pytest.approx(score, abs=2e-6)  # type: ignore[index]
 
 
 @pytest.mark.parametrize("head", CIRCUITS)

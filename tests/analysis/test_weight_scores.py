@@ -1,4 +1,4 @@
-"""Scores by the weights alone: those of each head's circuit, and of heads that are published."""
+"""Scores from the weights alone: of each head's circuit, and of published heads."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from tests.oracles import FAMILIES, write_model
 
 @pytest.mark.slow
 @pytest.mark.parametrize("family", FAMILIES)
-def test_every_score_is_that_of_the_heads_circuit(tmp_path: Path, family: str) -> None:
-    """``test_circuits`` holds these against whole circuits and loops over places."""
+def test_every_score_equals_the_heads_circuit(tmp_path: Path, family: str) -> None:
+    """``test_circuits`` compares these with full circuits and loops over positions."""
     shares: list[float] = []
     model = gpt2viz.load_model(write_model(tmp_path, family))
     result = weight_scores(model, shares.append)
@@ -37,7 +37,7 @@ def test_every_score_is_that_of_the_heads_circuit(tmp_path: Path, family: str) -
         assert at == pytest.approx(expected)
 
 
-def test_a_single_place_has_no_neighbour(tmp_path: Path) -> None:
+def test_single_position_has_no_neighbour(tmp_path: Path) -> None:
     write_checkpoint(tmp_path, n_positions=1)
     result = weight_scores(gpt2viz.load_model(tmp_path))
     for name in ("previous token", "first token", "offset"):
@@ -45,14 +45,14 @@ def test_a_single_place_has_no_neighbour(tmp_path: Path) -> None:
     assert np.isfinite(result["copying"]).all()
 
 
-def test_the_guide_lists_them() -> None:
+def test_guide_lists_the_scores() -> None:
     guide = (Path(__file__).parents[2] / "docs" / "researchers.md").read_text(encoding="utf-8")
     for score in WEIGHT_SCORES.values():
         formula = score.formula.replace("|", "\\|")
         assert f"| {score.name} | {formula} |" in guide
 
 
-def test_the_published_heads_of_gpt2_small() -> None:
+def test_published_heads_of_gpt2_small() -> None:
     """11.11 copies; 10.7 and 11.10 suppress what they look at (McDougall et al. 2023); 4.7 is a hub
     of the wiring that passes on what was written (Yamagiwa et al. 2026)."""
     folder = hub.cached_models().get("gpt2") or hub.cached_models().get("openai-community/gpt2")

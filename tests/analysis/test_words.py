@@ -12,7 +12,7 @@ from gpt2viz.analysis.words import group_words, word_starts
 from gpt2viz.pictures.from_trace import Measure, word_measure
 
 
-def grouped(*tokens: str | bytes) -> list[bytes]:
+def words_of(*tokens: str | bytes) -> list[bytes]:
     """The words that these tokens make, each as its bytes."""
     parts = [t.encode() if isinstance(t, str) else t for t in tokens]
     starts = word_starts(parts)
@@ -20,7 +20,7 @@ def grouped(*tokens: str | bytes) -> list[bytes]:
     return [b"".join(parts[a:b]) for a, b in zip(starts, ends, strict=True)]
 
 
-def test_where_words_begin(subtests: pytest.Subtests) -> None:
+def test_word_starts(subtests: pytest.Subtests) -> None:
     cases: list[tuple[list[str], list[str] | None]] = [
         (["un", "believ", "able", " cran", "es"], ["unbelievable", " cranes"]),
         ([" didn", "'t", " see"], [" didn't", " see"]),
@@ -42,14 +42,14 @@ def test_where_words_begin(subtests: pytest.Subtests) -> None:
     ]
     for tokens, words in cases:
         with subtests.test(tokens=tokens, words=words):
-            assert grouped(*tokens) == [word.encode() for word in words or tokens]
+            assert words_of(*tokens) == [word.encode() for word in words or tokens]
 
 
 @pytest.mark.parametrize("char", ["🦩", "é", "東", "👩‍👩‍👧"])
-def test_the_bytes_of_one_character_stay_together(char: str) -> None:
+def test_bytes_of_one_character_stay_together(char: str) -> None:
     pieces = [bytes([byte]) for byte in char.encode()]
-    assert grouped(" a", *pieces, " b")[-2:] == [grouped(" a", char)[-1], b" b"]
-    assert grouped(*pieces) == [char.encode()]
+    assert words_of(" a", *pieces, " b")[-2:] == [words_of(" a", char)[-1], b" b"]
+    assert words_of(*pieces) == [char.encode()]
 
 
 @given(st.lists(st.binary(max_size=4), min_size=1, max_size=12))
@@ -61,7 +61,7 @@ def test_every_token_is_in_one_word(tokens: list[bytes]) -> None:
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(1, 12))
-def test_equals_a_product_of_matrices(seed: int, n_tokens: int) -> None:
+def test_group_words_equals_a_matrix_product(seed: int, n_tokens: int) -> None:
     """M A Sᵀ, where S (W, T) tells which tokens are a word's and M is S over its row sums."""
     rng = np.random.default_rng(seed)
     weights = rng.dirichlet(np.ones(n_tokens), (2, 3, n_tokens)).astype(np.float32)
@@ -80,7 +80,7 @@ class Run:
     tokens_are_words = False
 
 
-def test_a_cell_is_hidden_where_all_its_tokens_cells_are() -> None:
+def test_word_cell_is_hidden_if_all_its_token_cells_are() -> None:
     weights = np.array([[[1, 0, 0], [0, 1, 0], [0.5, 0.5, 0]]], np.float32)
     hidden = np.array([[[0, 1, 1], [1, 0, 1], [0, 0, 1]]], bool)
     measured = Measure(weights, ["a", "b", "c"], hidden, "weight", "", "")
