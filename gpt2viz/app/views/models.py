@@ -80,7 +80,7 @@ def _models() -> None:
         rows.append(
             {
                 "Model": name,
-                "From": _source(folder),
+                "From": _sources(name, folder)[0],
                 "Layers": config.n_layer,
                 "Heads": config.n_head,
                 "Channels": config.n_embd,
@@ -100,14 +100,17 @@ def _models() -> None:
         st.warning(message, icon=":material/error:")
 
 
-def _source(folder: Path) -> str:
+def _sources(name: str, folder: Path) -> tuple[str, str]:
+    """Say where a model's files come from, in short and at length."""
     if run_cache.is_bundled(folder):
-        return "gpt2viz"
+        return "gpt2viz", "came with gpt2viz"
     if folder in settings.packaged_models().values():
-        return "a package"
+        return "a package", f"a package that is installed here: {folder.parent.name}"
     if folder in run_cache.hub_cache().values():
-        return "the hub"
-    return "a file" if is_gguf(folder) else "a folder"
+        repository = f"{constants.ENDPOINT}/{name.removeprefix(settings.HUB)}"
+        return "the hub", f"{repository}, revision {folder.name}"
+    kind = "a file" if is_gguf(folder) else "a folder"
+    return kind, f"{kind} that this server's owner lists"
 
 
 def _ask_by_name() -> None:
@@ -247,7 +250,7 @@ def _card(name: str) -> None:
 
 def _provenance(name: str, folder: Path) -> None:
     _config = config_values(folder)
-    rows = [("comes from", _origin(name, folder))]
+    rows = [("comes from", _sources(name, folder)[1])]
     for kind, count in stored_numbers(folder).items():
         rows.append(("weights", f"{count:,} numbers stored as {_FORMATS.get(kind, kind)}"))
     if aside := task_heads(folder):
@@ -284,16 +287,6 @@ def _provenance(name: str, folder: Path) -> None:
             else f" Files over {spell(HASHED)} are too large to compute it."
         )
     )
-
-
-def _origin(name: str, folder: Path) -> str:
-    if run_cache.is_bundled(folder):
-        return "came with gpt2viz"
-    if folder in settings.packaged_models().values():
-        return f"a package that is installed here: {folder.parent.name}"
-    if folder in run_cache.hub_cache().values():
-        return f"{constants.ENDPOINT}/{name.removeprefix(settings.HUB)}, revision {folder.name}"
-    return f"{_source(folder)} that this server's owner lists"
 
 
 @st.cache_data(max_entries=8, show_spinner=False)
