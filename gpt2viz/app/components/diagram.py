@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import streamlit as st
 
@@ -11,8 +11,9 @@ from gpt2viz.app import address, output, pages, parameters
 from gpt2viz.app.components import mount
 from gpt2viz.app.pages import Page
 from gpt2viz.app.parameters import Parameter
-from gpt2viz.run.stages import Stage
-from gpt2viz.textbook.diagram import Node, edges
+from gpt2viz.app.view import View
+from gpt2viz.textbook import diagram
+from gpt2viz.textbook.diagram import Node
 
 #: The first module of each row -> its last one.
 _BESIDE = {"wte": "wpe", "q_proj": "v_proj", "q": "v", "gate_proj": "up_proj"}
@@ -32,11 +33,10 @@ def page_of(node: Node) -> Page | None:
     return pages.SHAPES
 
 
-def draw_diagram(
-    nodes: Sequence[Node], graph: Mapping[str, Stage], layer: int, n_layer: int
-) -> None:
-    """Draw the modules with arrows, ``layer`` in full; a click opens a page."""
-    arrows = edges([layer], graph)
+def draw_diagram(view: View, layer: int) -> list[Node]:
+    """Draw the modules with arrows, ``layer`` in full, and return them; a click opens a page."""
+    nodes, n_layer = diagram.nodes(view.model, view.trace, layer), view.model.config.n_layer
+    arrows = diagram.edges([layer], view.trace.graph)
     data = {
         "script": "diagram",
         "alt": _alt(nodes, layer, n_layer),
@@ -53,6 +53,7 @@ def draw_diagram(
                 pages.SHAPES: {parameters.FILTER: node.name},
             }
             st.switch_page(page.path, query_params=address.parameters(requested[page]))
+    return nodes
 
 
 def _draw_table(nodes: Sequence[Node], arrows: Sequence[tuple[str, str]], layer: int) -> None:

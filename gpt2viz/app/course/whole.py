@@ -18,7 +18,7 @@ from gpt2viz.app.frame import controls
 from gpt2viz.app.view import View
 from gpt2viz.model import network
 from gpt2viz.run.stages import HEAD_STAGES, STAGE, axis_sizes
-from gpt2viz.textbook import diagram, sizes
+from gpt2viz.textbook import sizes
 from gpt2viz.textbook.line_by_line import Pair, line_by_line
 
 #: The config fields that decide a model's size, and what each sets.
@@ -45,11 +45,9 @@ def modules(book: Book) -> dict[str, Any]:
     view = book.view
     _, head = controls.layer_and_head(view)
     layer = controls.layer(view)
-    nodes = diagram.nodes(view.model, view.trace, layer)
-    draw_diagram(nodes, view.trace.graph, layer, view.model.config.n_layer)
     return {
         "at": (layer, head),
-        "nodes": nodes,
+        "nodes": draw_diagram(view, layer),
         "tied": view.model.config.tie_word_embeddings,
     }
 

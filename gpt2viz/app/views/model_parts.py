@@ -27,7 +27,6 @@ from gpt2viz.pictures.anatomy import part_bars, similarity_at, similarity_map
 from gpt2viz.pictures.panel import Panel
 from gpt2viz.pictures.picture import Heatmaps
 from gpt2viz.pictures.pooling import GRID
-from gpt2viz.textbook import diagram
 
 #: Most characters that are tokenized step by step; more would fill many screens.
 LONGEST = 60
@@ -347,9 +346,7 @@ def modules(view: View) -> None:
         "Each box is a module of this model, with the shape of its output on this sentence. "
         "**Click a box** to open the page that shows it."
     )
-    layer = controls.layer(view)
-    boxes = diagram.nodes(view.model, view.trace, layer)
-    draw_diagram(boxes, view.trace.graph, layer, view.model.config.n_layer)
+    draw_diagram(view, controls.layer(view))
     if view.model.config.tie_word_embeddings:
         table = view.trace.graph["token_embedding"].module
         prose.caption(labels.sentence("models.tied", table=table))
