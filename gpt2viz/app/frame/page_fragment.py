@@ -33,17 +33,15 @@ class _Frame(NamedTuple):
     linked: frozenset[str]
 
 
-def _light_up() -> str:
-    return sentence.LIGHT_UP
-
-
 def draw(
-    which: Page, body: Callable[[View], None], choosing: Callable[[], str | None] = _light_up
+    which: Page,
+    body: Callable[[View], None],
+    choosing: Callable[[], str | None] = lambda: sentence.LIGHT_UP,
 ) -> None:
     """Draw a page: its frame, and the ``body`` below it.
 
-    ``choosing`` returns what ``open_page`` takes as such. Let both be functions of a module:
-    Streamlit keeps them while the page is open.
+    ``choosing`` returns what ``open_page`` takes as such. Let neither reference a run: Streamlit
+    keeps them while the page is open.
     """
     view = open_page(which, words := choosing())
     st.session_state[_FRAME] = _Frame(_frame_values(), words, output.snapshot(), prose.snapshot())

@@ -69,11 +69,7 @@ class _Chosen:
 
 def show() -> None:
     """Draw the page."""
-    page_fragment.draw(pages.ATTENTION, _heads, _no_chips)
-
-
-def _no_chips() -> None:
-    """Return None, as this page draws the tokens itself, as words."""
+    page_fragment.draw(pages.ATTENTION, _heads, lambda: None)  # its tokens are words
 
 
 def _heads(view: View) -> None:

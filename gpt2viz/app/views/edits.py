@@ -180,7 +180,8 @@ def both_runs(view: View, choices: DeltaGenerator) -> Sides:
         st.warning(why, icon=":material/block:")
     prose.plugin_errors(*KINDS.errors)
     _stop_where_impossible(view, edits, second)
-    return two_runs.sides_of_edits(view, edits, second)
+    changed = run_cache.run(replace(view.trace.key, edits=edits, patch_from=second))
+    return two_runs.sides_of_text(("Baseline", "Changed"), view, replace(view, trace=changed))
 
 
 def _pick(view: View, edits: tuple[Edit, ...]) -> tuple[int, ...]:

@@ -61,15 +61,17 @@ MEASURES = {
 
 def choose() -> tuple[str, bool]:
     """Pick a measure, a key in ``MEASURES``, and whether tokens are grouped into words."""
-    chosen = _pick(width=230, label_visibility="collapsed")
+    chosen = pick(width=230)
     return chosen, words(sums_to_one=chosen != "norms")
 
 
-def _pick(**options: Any) -> str:
+def pick(width: int) -> str:
+    """Pick a measure, a key in ``MEASURES``."""
     chosen: str = st.selectbox(
         "What is shown",
         format_func=lambda key: MEASURES[key][0],
-        **options,
+        label_visibility="collapsed",
+        width=width,
         **address.choice(parameters.SHOW, list(MEASURES)),
     )
     return chosen
@@ -226,11 +228,6 @@ def draw_head_map(
         made_by=made_by,
         choose=choose,
     )
-
-
-def pick_for_head(which: int | str) -> str:
-    """Pick the measure of one head in every layer, a key in ``MEASURES``; otherwise "weights"."""
-    return _pick(label_visibility="collapsed", width=280) if isinstance(which, int) else "weights"
 
 
 @st.cache_data(max_entries=16, hash_funcs=run_cache.BY_KEY, show_spinner="Drawing every layer …")

@@ -31,7 +31,6 @@ from gpt2viz.app.views.two_runs import (
     Side,
     Sides,
     Weights,
-    sides_of_mask,
     sides_of_text,
 )
 from gpt2viz.app.views.zoom import window
@@ -176,7 +175,11 @@ def _pick_sides(view: View, what: str, choices: DeltaGenerator, notes: DeltaGene
     if what == "head":
         return sides_of_text(("A: One head", "B: Another"), view, view)
     if what == "mask":
-        return sides_of_mask(view)
+        on, off = (
+            replace(view, trace=run_cache.run(replace(view.trace.key, causal=causal)))
+            for causal in (True, False)
+        )
+        return sides_of_text(("A: Mask on", "B: Mask off"), on, off)
     return _pick_model(view, choices)
 
 
@@ -487,7 +490,7 @@ def _draw_every_layer(view: View, chosen: _Layers) -> None:
     name = {"mean": "The mean of all heads", "rollout": "Rollout"}.get(str(head), f"Head {head}")
     with st.container(horizontal=True, gap="medium", vertical_alignment="center"):
         prose.markdown(f"**{name} in every layer**", width="content")
-        of_head = measures.pick_for_head(head)
+        of_head = measures.pick(width=280) if isinstance(head, int) else "weights"
     strip, scale = measures.layer_panels(view.trace.key, head, of_head, chosen.whole_words)
     n_columns = min(len(strip), 6 if len(strip) <= 12 else 8)
     with st.container(key="strip"):

@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from gpt2viz import Edit, divergence, sampling_distribution
+from gpt2viz import divergence, sampling_distribution
 from gpt2viz.analysis.comparison import (
     Path,
     addition_sites,
@@ -116,20 +116,6 @@ def sides_of_text(names: tuple[str, str], a: View, b: View) -> Sides:
     """Return two runs of the same tokens, compared at the chosen token, or the last."""
     sides = Side(names[0], a, a.position), Side(names[1], b, a.position)
     return Sides(*sides, {n: n for n in range(a.n_tokens)})
-
-
-def sides_of_mask(view: View) -> Sides:
-    """Return the runs of the text with the causal mask on, and off."""
-    on, off = (run_cache.run(replace(view.trace.key, causal=causal)) for causal in (True, False))
-    return sides_of_text(
-        ("A: Mask on", "B: Mask off"), replace(view, trace=on), replace(view, trace=off)
-    )
-
-
-def sides_of_edits(view: View, edits: tuple[Edit, ...], patch_from: tuple[int, ...] = ()) -> Sides:
-    """Return the run and the edited run; patches copy from a run of the tokens ``patch_from``."""
-    changed = run_cache.run(replace(view.trace.key, edits=edits, patch_from=patch_from))
-    return sides_of_text(("Baseline", "Changed"), view, replace(view, trace=changed))
 
 
 @dataclass(frozen=True)

@@ -181,7 +181,7 @@ def _choose(cell: Cell) -> None:
 def _evidence(view: View, edge: Edge, by: Measure, carried: Carried, patched: str) -> str:
     """Return an edge's hover text: the three kinds of evidence for it."""
     at = " → ".join(f"{n} {view.labels[n]}" for n in (carried.query, carried.key))
-    z, here = _number(edge.z(by)), percent(carried.share)
+    z, here = numeral(edge.z(by), ".1f"), percent(carried.share)
     return f"{edge}\nweights: z {z}\nthis sentence, {at}: {here}\npatched: {patched}"
 
 
@@ -245,7 +245,8 @@ def _habits(copying: Copying, by: Measure, limit: float) -> None:
     heads = {"reader": f"{c}.{d}", "writer": f"{a}.{b}"}
     copies, back, z = 100 * copying.copies, 100 * copying.back, copying.edge.z(by)
     habits = sentence("wiring.habits", **heads, copies=copies, back=back)
-    wired = sentence("wiring.reads" if z > limit else "wiring.reads_not", **heads, z=_number(z))
+    which = "wiring.reads" if z > limit else "wiring.reads_not"
+    wired = sentence(which, **heads, z=numeral(z, ".1f"))
     prose.markdown(f"{habits} {wired}")
 
 
@@ -317,7 +318,7 @@ def _describe_copying(view: View, every_edge: Composition, edge: Edge, by: Measu
     else:
         words.append(sentence("wiring.copying", score=numeral(score, "+.2f")))
     if not np.isnan(z):
-        words.append(sentence("wiring.acts", z=_number(z)))
+        words.append(sentence("wiring.acts", z=numeral(z, ".1f")))
     prose.caption(" ".join(words))
 
 
@@ -369,8 +370,3 @@ def _patch_path(
 def percent(share: float) -> str:
     """Format a share."""
     return "nothing to share" if np.isnan(share) else f"{numeral(100 * share, '.0f')} %"
-
-
-def _number(value: float) -> str:
-    """Format a z or a logit."""
-    return numeral(value, ".1f")
