@@ -266,41 +266,24 @@ def estimate(model_name: str, search: partial[PatchSweep]) -> PatchSweep:
     return search(run_cache.load(model_name))
 
 
-@dataclass(eq=False)
-class Download:
-    """A download: ``here`` counts its bytes so far; ``error`` says why it ended early."""
-
-    offer: hub.Offer
-    here: int = 0
-    ended: bool = False
-    error: str = ""
-    stop: Event = field(default_factory=Event)
-
-    def run(self) -> None:
-        """Fetch the model; for a thread of its own."""
-        try:
-            hub.fetch(self.offer, self._tell, self.stop.is_set)
-        except GPT2VizError as error:
-            self.error = str(error)
-        except Exception as error:  # else the page would wait for a thread that is gone
-            self.error = f"{type(error).__name__}: {error}"
-        finally:
-            run_cache.hub_cache.clear()
-            self.ended = True
-
-    def _tell(self, here: int) -> None:
-        self.here = here
-
-
 @st.cache_resource
-def downloads() -> dict[str, Download]:
-    """Name -> the last download of that model, for all visitors."""
+def downloads() -> dict[str, Job]:
+    """Name -> the last download of that model, for all visitors; its result counts its bytes."""
     return {}
 
 
 def start_download(offer: hub.Offer) -> None:
     """Start or resume a download unless it is running already."""
     current = downloads().get(offer.name)
-    if current is None or current.ended:
-        downloads()[offer.name] = download = Download(offer, offer.here)
-        Thread(target=download.run, daemon=True).start()
+    if current is None or not current.running:
+        downloads()[offer.name] = job = Job(partial(_fetch, offer), offer.here)
+        job.go_on()
+
+
+def _fetch(offer: hub.Offer, job: Job) -> int:
+    """Fetch a model, and return its bytes; it goes on while no page waits."""
+    try:
+        hub.fetch(offer, partial(setattr, job, "result"), lambda: job.cancelled)
+    finally:
+        run_cache.hub_cache.clear()
+    return offer.nbytes

@@ -233,7 +233,7 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
         monkeypatch.setenv(settings.ALLOW_VARIABLE, server_config.EVERY_MODEL)
         yield running
         running.go_on.set()
-        wait(lambda: all(download.ended for download in downloads().values()))
+        wait(lambda: not any(download.running for download in downloads().values()))
     st.cache_resource.clear()
 
 
@@ -265,7 +265,7 @@ def test_the_size_is_said_before_anything_is_fetched(server: Hub) -> None:
     assert not server.headers_of("/cdn/")
     assert list(run_cache.model_folders()) == ["stories"]
     press(at, "Download 1")
-    wait(lambda: downloads()["someone/tiny"].ended)
+    wait(lambda: not downloads()["someone/tiny"].running)
     at.run()
     assert "is here." in page_text(at)
     assert list(run_cache.model_folders()) == ["stories", "someone/tiny"]
@@ -291,21 +291,21 @@ def test_it_can_be_stopped_and_goes_on(server: Hub) -> None:
     server.slow = True
     at = look_up("someone/tiny")
     press(at, "Download")
-    wait(lambda: downloads()["someone/tiny"].here > 60_000)
+    wait(lambda: downloads()["someone/tiny"].result > 60_000)
     at.run()
     (bar,) = at.get("progress")
-    here = downloads()["someone/tiny"].here
+    here = downloads()["someone/tiny"].result
     assert f"({here:,} of " in bar.proto.text
     press(at, "Stop")
     server.go_on.set()
-    wait(lambda: downloads()["someone/tiny"].ended)
+    wait(lambda: not downloads()["someone/tiny"].running)
     server.slow = False
     at.run()
     assert "Stopped. What came so far is kept." in page_text(at)
     assert "is here already. Fetch it?" in page_text(at)
     server.requests.clear()
     press(at, "Download")
-    wait(lambda: downloads()["someone/tiny"].ended)
+    wait(lambda: not downloads()["someone/tiny"].running)
     (headers,) = server.headers_of("/cdn/")
     assert int(headers["range"].removeprefix("bytes=").removesuffix("-")) > 50_000
     at.run()

@@ -14,7 +14,7 @@ from gpt2viz.anatomy.card import HASHED, StoredFile, stored_files
 from gpt2viz.anatomy.fields import explain, one_line, other_fields, sizes
 from gpt2viz.app import address, output, pages, parameters, prose, run_cache, server_config
 from gpt2viz.app.frame import controls, page
-from gpt2viz.app.jobs import Download, downloads, start_download
+from gpt2viz.app.jobs import downloads, start_download
 from gpt2viz.app.literal import literal
 from gpt2viz.app.view import View
 from gpt2viz.app.views import model_parts
@@ -168,9 +168,9 @@ def _offer(name: str) -> hub.Offer | None:
 def _ask(offer: hub.Offer) -> None:
     """Draw an offer: its size first, then the download, its progress and its end."""
     download = downloads().get(offer.name)
-    running = download is not None and not download.ended
+    running = download is not None and download.running
     if running or (download is not None and download.error):
-        _progress(offer.name)
+        _progress(offer)
     if running:
         return
     here = offer.here
@@ -191,10 +191,9 @@ def _ask(offer: hub.Offer) -> None:
 
 
 @st.fragment(run_every=0.5)
-def _progress(name: str) -> None:
-    download: Download = downloads()[name]
-    whole = download.offer.nbytes
-    if download.ended:
+def _progress(offer: hub.Offer) -> None:
+    download, whole = downloads()[offer.name], offer.nbytes
+    if not download.running:
         if download.error:
             st.warning(literal(download.error), icon=":material/cloud_off:")
         if st.session_state.pop("download_shown", None):
@@ -202,12 +201,12 @@ def _progress(name: str) -> None:
         return
     st.session_state["download_shown"] = True
     st.progress(
-        min(1.0, download.here / whole),
-        f"{literal(name)}: {spell(download.here)} of {spell(whole)} "
-        f"({download.here:,} of {whole:,} bytes)",
+        min(1.0, download.result / whole),
+        f"{literal(offer.name)}: {spell(download.result)} of {spell(whole)} "
+        f"({download.result:,} of {whole:,} bytes)",
     )
-    if st.button("Stop", icon=":material/stop:", disabled=download.stop.is_set()):
-        download.stop.set()
+    if st.button("Stop", icon=":material/stop:", disabled=download.cancelled):
+        download.cancel()
 
 
 def _ready(offer: hub.Offer) -> None:
@@ -215,7 +214,7 @@ def _ready(offer: hub.Offer) -> None:
     name = run_cache.name_of_fetched(offer.name)
     if name is None:
         start_download(offer)  # all its bytes are here, but not linked into the cache yet
-        _progress(offer.name)
+        _progress(offer)
         return
     st.success(f"**{literal(name)}** is here.", icon=":material/check:")
     st.page_link(
