@@ -29,15 +29,15 @@ class Parameter:
     """A parameter of the address. Its subclasses say what values it takes.
 
     ``default`` applies if the address has no value; it is None if it depends on the sentence or
-    the model, or if nothing is chosen at first. ``on`` are the pages that read it. ``moves``
-    updates its text as the sentence's tokens move. It is forgotten when one of the parameters that
-    it is chosen ``of`` changes.
+    the model, or if nothing is chosen at first. ``on`` are the pages that read it: most are of the
+    Textbook's examples. ``moves`` updates its text as the sentence's tokens move. It is forgotten
+    when one of the parameters that it is chosen ``of`` changes.
     """
 
     name: str
     says: str
     default: Any = None
-    on: tuple[Page, ...] = ()
+    on: tuple[Page, ...] = (pages.TEXTBOOK,)
     moves: Move | None = None
     of: tuple[Parameter, ...] = ()
 
@@ -113,7 +113,7 @@ _LINES = tuple(page for page in _HEADS if page is not pages.PREDICT)
 _PARTS: tuple[Page, ...] = (pages.ATTENTION, pages.HEAD, pages.SIDE_BY_SIDE, pages.WHAT_IF)
 _FIRST: tuple[Page, ...] = (pages.ATTENTION, pages.SIDE_BY_SIDE)
 _SIDES, _FIND, _PREDICT = (pages.SIDE_BY_SIDE,), (pages.FIND,), (pages.PREDICT,)
-_WHAT_IF, _BOOK, _GROWTH = (pages.WHAT_IF,), (pages.TEXTBOOK,), (pages.TRAINING,)
+_WHAT_IF, _GROWTH = (pages.WHAT_IF,), (pages.TRAINING,)
 
 #: Parameters that every page reads, as its frame shows them.
 OF_EVERY_PAGE: tuple[Parameter, ...] = (
@@ -335,146 +335,129 @@ _OF_PAGES: tuple[Parameter, ...] = (
     WORD := Text("word", "What is cut into tokens", " unbelievable", on=(pages.MODELS,)),
     FIND_WORD := Text("find_word", "Words with this in name or meaning", "", on=(pages.GLOSSARY,)),
     TERM := SelectParam("term", "The word that stands out", on=(pages.GLOSSARY,)),
-    CHAPTER := SelectParam("chapter", "The chapter", on=_BOOK),
-    EXAMPLE := SelectParam("example", "The worked example that the chapter opens at", on=_BOOK),
+    CHAPTER := SelectParam("chapter", "The chapter"),
+    EXAMPLE := SelectParam("example", "The worked example that the chapter opens at"),
 )
 
 #: The parameter of the expression in each gap of *Build it yourself*.
 GAP: Mapping[str, Text] = {
-    gap.name: Text(f"build_{gap.name}", f"Build it yourself: {gap.title}", "", on=_BOOK)
-    for gap in GAPS
+    gap.name: Text(f"build_{gap.name}", f"Build it yourself: {gap.title}", "") for gap in GAPS
 }
 #: Parameters of the Textbook's examples.
 _OF_THE_BOOK: tuple[Parameter, ...] = (
-    LAST_X := ListParam("last_x", "The last vector", on=_BOOK),
-    LAST_ROWS := ListParam("last_rows", "A vocabulary of four", on=_BOOK),
-    HEAT := SelectParam("heat", "Temperature", 1.0, on=_BOOK),
-    TARGET := SelectParam("target", "The word that comes next", "fish", on=_BOOK),
-    LEARN_LOGITS := ListParam("learn_logits", "Logits for what follows each letter", on=_BOOK),
-    LEARN_RATE := SelectParam("learn_rate", "The learning rate of one step", 3.0, on=_BOOK),
-    LEARN_SEED := SelectParam("learn_seed", "What decides a small training", 0, on=_BOOK),
+    LAST_X := ListParam("last_x", "The last vector"),
+    LAST_ROWS := ListParam("last_rows", "A vocabulary of four"),
+    HEAT := SelectParam("heat", "Temperature", 1.0),
+    TARGET := SelectParam("target", "The word that comes next", "fish"),
+    LEARN_LOGITS := ListParam("learn_logits", "Logits for what follows each letter"),
+    LEARN_RATE := SelectParam("learn_rate", "The learning rate of one step", 3.0),
+    LEARN_SEED := SelectParam("learn_seed", "What decides a small training", 0),
     PLANE_WORDS := Text(
-        "plane_words",
-        "Words drawn as points",
-        "king queen man woman cat dog river sea red green",
-        on=_BOOK,
+        "plane_words", "Words drawn as points", "king queen man woman cat dog river sea red green"
     ),
     PLANE_SUM := Text(
         "plane_sum",
         "The first less the second plus the third, and what that should be",
         "king man woman queen",
-        on=_BOOK,
     ),
-    TINY_WORDS := ListParam("tiny_words", "The tiny crane's token table", on=_BOOK),
-    TINY_PLACES := ListParam("tiny_places", "Its position vectors", on=_BOOK),
-    TINY_Q0 := ListParam("tiny_q0", "W_Q of its head 0", on=_BOOK),
-    TINY_K0 := ListParam("tiny_k0", "W_K of its head 0", on=_BOOK),
-    TINY_V0 := ListParam("tiny_v0", "W_V of its head 0", on=_BOOK),
-    TINY_Q1 := ListParam("tiny_q1", "W_Q of its head 1", on=_BOOK),
-    TINY_K1 := ListParam("tiny_k1", "W_K of its head 1", on=_BOOK),
-    TINY_V1 := ListParam("tiny_v1", "W_V of its head 1", on=_BOOK),
-    TINY_MERGE := ListParam("tiny_merge", "Its W_O", on=_BOOK),
-    TINY_WIDEN := ListParam("tiny_widen", "Its MLP's way in, with biases", on=_BOOK),
-    TINY_BACK := ListParam("tiny_back", "Its MLP's way back", on=_BOOK),
-    MASK_SCORES := ListParam("mask_scores", "Scaled scores", on=_BOOK),
-    MIX_STEP := SelectParam("mix_step", "The step of the crane's mixture", 0, on=_BOOK),
-    MERGE_STEP := SelectParam(
-        "merge_step", "The step of a word's merges", 0, on=_BOOK, of=(MODEL,)
-    ),
-    MASK_STEP := SelectParam("mask_step", "The step of the mask as it closes", 0, on=_BOOK),
-    MASK_ON := Switch("mask_on", "The causal mask", True, on=_BOOK),
-    ORDER_WORDS := ListParam("order_words", "Word vectors", on=_BOOK),
-    ORDER_PLACES := ListParam("order_places", "Position vectors", on=_BOOK),
-    ORDER_ON := Switch("order_on", "Position vectors are added", False, on=_BOOK),
-    MASK_PLACES := Switch("mask_places", "The same for the mask alone", False, on=_BOOK),
-    ORDER_MASK := Switch("order_mask", "The causal mask", False, on=_BOOK),
-    CRANE := SelectParam(
-        "crane", "The sentence with the crane: `bird` or `machine`", "bird", on=_BOOK
-    ),
-    CRANE_HEAT := SelectParam(
-        "crane_heat", "The temperature of the crane's softmax", 1.0, on=_BOOK
-    ),
-    CRANE_MASK := Switch("crane_mask", "Later words are hidden from the crane", False, on=_BOOK),
-    CRANE_Q := ListParam("crane_q", "The crane's query", on=_BOOK),
-    CRANE_K_BIRD := ListParam("crane_k_bird", "Keys beside the bird", on=_BOOK),
-    CRANE_V_BIRD := ListParam("crane_v_bird", "Values beside the bird", on=_BOOK),
-    CRANE_K_MACHINE := ListParam("crane_k_machine", "Keys beside the machine", on=_BOOK),
-    CRANE_V_MACHINE := ListParam("crane_v_machine", "Values beside the machine", on=_BOOK),
-    JOURNEY_X := ListParam("journey_x", "Six words", on=_BOOK),
-    JOURNEY_Q := SelectParam("journey_q", "The word that asks", 1, on=_BOOK),
-    HAND_TABLES := SelectParam(
-        "hand_tables", "Its tables: `named`, or drawn at `random`", "named", on=_BOOK
-    ),
-    HAND_X := ListParam("hand_x", "Four words", on=_BOOK),
-    HAND_WQ := ListParam("hand_wq", "W_Q", on=_BOOK),
-    HAND_WK := ListParam("hand_wk", "W_K", on=_BOOK),
-    HAND_WV := ListParam("hand_wv", "W_V", on=_BOOK),
-    HS := SelectParam("hs", "The head size", 64, on=_BOOK),
-    WAY_STEP := SelectParam(
-        "way_step", "The step of vectors that are split into heads", 0, on=_BOOK
-    ),
-    VALUES_X := ListParam("values_x", "Words that are found and hand over", on=_BOOK),
-    VALUES_WV := ListParam("values_wv", "What they hand over: W_V", on=_BOOK),
-    WAY_B := SelectParam("way_B", "Texts at once", 2, on=_BOOK),
-    WAY_T := SelectParam("way_T", "Tokens", 6, on=_BOOK),
-    WAY_C := SelectParam("way_C", "Channels", 768, on=_BOOK),
-    WAY_NH := SelectParam("way_nh", "Heads", 12, on=_BOOK),
-    VARIANTS_X := ListParam("variants_x", "The input of four ways", on=_BOOK),
-    VARIANTS_SEED := SelectParam("variants_seed", "What decides the weights", 0, on=_BOOK),
-    WEIGHTS_P := SelectParam("weights_p", "The chance of a weight to be dropped", 0.5, on=_BOOK),
-    WEIGHTS_SEED := SelectParam("weights_seed", "What decides which are dropped", 0, on=_BOOK),
-    WEIGHTS_ON := Switch("weights_on", "As in training", True, on=_BOOK),
-    LIN_X := ListParam("lin_x", "x of a linear layer", on=_BOOK),
-    LIN_W := ListParam("lin_w", "Its W", on=_BOOK),
-    LIN_B := ListParam("lin_b", "Its b", on=_BOOK),
-    WALK_X := ListParam("walk_x", "x of an MLP", on=_BOOK),
-    WALK_SEED := SelectParam("walk_seed", "What decides its weights", 0, on=_BOOK),
-    CURVE := SelectParam("curve", "The curve between", "GELU (erf)", on=_BOOK),
-    CURVE_X := ListParam("curve_x", "Where the curves are read", on=_BOOK),
-    BLOCKS_X := ListParam("blocks_x", "The input of three MLPs", on=_BOOK),
-    BLOCKS_SEED := SelectParam("blocks_seed", "What decides their tables", 0, on=_BOOK),
-    DROP_P := SelectParam("drop_p", "The chance to be dropped", 0.1, on=_BOOK),
-    DROP_SEED := SelectParam("drop_seed", "What decides what is dropped", 0, on=_BOOK),
-    DROP_ON := Switch("drop_on", "As in training", True, on=_BOOK),
-    STREAM := ListParam("stream", "The stream, and what is added", on=_BOOK),
+    TINY_WORDS := ListParam("tiny_words", "The tiny crane's token table"),
+    TINY_PLACES := ListParam("tiny_places", "Its position vectors"),
+    TINY_Q0 := ListParam("tiny_q0", "W_Q of its head 0"),
+    TINY_K0 := ListParam("tiny_k0", "W_K of its head 0"),
+    TINY_V0 := ListParam("tiny_v0", "W_V of its head 0"),
+    TINY_Q1 := ListParam("tiny_q1", "W_Q of its head 1"),
+    TINY_K1 := ListParam("tiny_k1", "W_K of its head 1"),
+    TINY_V1 := ListParam("tiny_v1", "W_V of its head 1"),
+    TINY_MERGE := ListParam("tiny_merge", "Its W_O"),
+    TINY_WIDEN := ListParam("tiny_widen", "Its MLP's way in, with biases"),
+    TINY_BACK := ListParam("tiny_back", "Its MLP's way back"),
+    MASK_SCORES := ListParam("mask_scores", "Scaled scores"),
+    MIX_STEP := SelectParam("mix_step", "The step of the crane's mixture", 0),
+    MERGE_STEP := SelectParam("merge_step", "The step of a word's merges", 0, of=(MODEL,)),
+    MASK_STEP := SelectParam("mask_step", "The step of the mask as it closes", 0),
+    MASK_ON := Switch("mask_on", "The causal mask", True),
+    ORDER_WORDS := ListParam("order_words", "Word vectors"),
+    ORDER_PLACES := ListParam("order_places", "Position vectors"),
+    ORDER_ON := Switch("order_on", "Position vectors are added", False),
+    MASK_PLACES := Switch("mask_places", "The same for the mask alone", False),
+    ORDER_MASK := Switch("order_mask", "The causal mask", False),
+    CRANE := SelectParam("crane", "The sentence with the crane: `bird` or `machine`", "bird"),
+    CRANE_HEAT := SelectParam("crane_heat", "The temperature of the crane's softmax", 1.0),
+    CRANE_MASK := Switch("crane_mask", "Later words are hidden from the crane", False),
+    CRANE_Q := ListParam("crane_q", "The crane's query"),
+    CRANE_K_BIRD := ListParam("crane_k_bird", "Keys beside the bird"),
+    CRANE_V_BIRD := ListParam("crane_v_bird", "Values beside the bird"),
+    CRANE_K_MACHINE := ListParam("crane_k_machine", "Keys beside the machine"),
+    CRANE_V_MACHINE := ListParam("crane_v_machine", "Values beside the machine"),
+    JOURNEY_X := ListParam("journey_x", "Six words"),
+    JOURNEY_Q := SelectParam("journey_q", "The word that asks", 1),
+    HAND_TABLES := SelectParam("hand_tables", "Its tables: `named`, or drawn at `random`", "named"),
+    HAND_X := ListParam("hand_x", "Four words"),
+    HAND_WQ := ListParam("hand_wq", "W_Q"),
+    HAND_WK := ListParam("hand_wk", "W_K"),
+    HAND_WV := ListParam("hand_wv", "W_V"),
+    HS := SelectParam("hs", "The head size", 64),
+    WAY_STEP := SelectParam("way_step", "The step of vectors that are split into heads", 0),
+    VALUES_X := ListParam("values_x", "Words that are found and hand over"),
+    VALUES_WV := ListParam("values_wv", "What they hand over: W_V"),
+    WAY_B := SelectParam("way_B", "Texts at once", 2),
+    WAY_T := SelectParam("way_T", "Tokens", 6),
+    WAY_C := SelectParam("way_C", "Channels", 768),
+    WAY_NH := SelectParam("way_nh", "Heads", 12),
+    VARIANTS_X := ListParam("variants_x", "The input of four ways"),
+    VARIANTS_SEED := SelectParam("variants_seed", "What decides the weights", 0),
+    WEIGHTS_P := SelectParam("weights_p", "The chance of a weight to be dropped", 0.5),
+    WEIGHTS_SEED := SelectParam("weights_seed", "What decides which are dropped", 0),
+    WEIGHTS_ON := Switch("weights_on", "As in training", True),
+    LIN_X := ListParam("lin_x", "x of a linear layer"),
+    LIN_W := ListParam("lin_w", "Its W"),
+    LIN_B := ListParam("lin_b", "Its b"),
+    WALK_X := ListParam("walk_x", "x of an MLP"),
+    WALK_SEED := SelectParam("walk_seed", "What decides its weights", 0),
+    CURVE := SelectParam("curve", "The curve between", "GELU (erf)"),
+    CURVE_X := ListParam("curve_x", "Where the curves are read"),
+    BLOCKS_X := ListParam("blocks_x", "The input of three MLPs"),
+    BLOCKS_SEED := SelectParam("blocks_seed", "What decides their tables", 0),
+    DROP_P := SelectParam("drop_p", "The chance to be dropped", 0.1),
+    DROP_SEED := SelectParam("drop_seed", "What decides what is dropped", 0),
+    DROP_ON := Switch("drop_on", "As in training", True),
+    STREAM := ListParam("stream", "The stream, and what is added"),
     STREAM_STEP := SelectParam(
-        "stream_step", "The step of a token's way through the stream", 0, on=_BOOK, of=(MODEL,)
+        "stream_step", "The step of a token's way through the stream", 0, of=(MODEL,)
     ),
-    NORM := ListParam("norm", "x, gain and shift of a norm", on=_BOOK),
-    LANE_DEPTH := SelectParam(
-        "lane_depth", "Layers that a gradient runs back through", 12, on=_BOOK
-    ),
-    DEPTH := SelectParam("depth", "Layers", 12, on=_BOOK),
-    LINE := SelectParam("line", "Of the eighty lines of code: the one that is looked at", on=_BOOK),
-    SIZE_VOCAB_SIZE := SelectParam("size_vocab_size", "Tokens of the vocabulary", 50_257, on=_BOOK),
-    SIZE_N_POSITIONS := SelectParam("size_n_positions", "Tokens of the context", 1024, on=_BOOK),
-    SIZE_N_LAYER := SelectParam("size_n_layer", "Layers", 12, on=_BOOK),
-    SIZE_N_EMBD := SelectParam("size_n_embd", "Channels", 768, on=_BOOK),
-    SIZE_TIED := Switch("size_tied", "One table at both ends", True, on=_BOOK),
+    NORM := ListParam("norm", "x, gain and shift of a norm"),
+    LANE_DEPTH := SelectParam("lane_depth", "Layers that a gradient runs back through", 12),
+    DEPTH := SelectParam("depth", "Layers", 12),
+    LINE := SelectParam("line", "Of the eighty lines of code: the one that is looked at"),
+    SIZE_VOCAB_SIZE := SelectParam("size_vocab_size", "Tokens of the vocabulary", 50_257),
+    SIZE_N_POSITIONS := SelectParam("size_n_positions", "Tokens of the context", 1024),
+    SIZE_N_LAYER := SelectParam("size_n_layer", "Layers", 12),
+    SIZE_N_EMBD := SelectParam("size_n_embd", "Channels", 768),
+    SIZE_TIED := Switch("size_tied", "One table at both ends", True),
     *GAP.values(),
-    CACHE_X := ListParam("cache_x", "Words written with a cache", on=_BOOK),
-    RNN_X := ListParam("rnn_x", "Words read one after the other", on=_BOOK),
-    RNN_T := SelectParam("rnn_T", "Words that a gradient runs back over", 32, on=_BOOK),
-    FLASH_T := SelectParam("flash_T", "Tokens read in tiles", 256, on=_BOOK),
-    FLASH_SIZE := SelectParam("flash_size", "Keys of a tile", 64, on=_BOOK),
-    RMS_X := ListParam("rms_x", "x of two norms", on=_BOOK),
-    RMS_SHIFT := SelectParam("rms_shift", "What is added to all of it", 1.0, on=_BOOK),
-    GATE_X := ListParam("gate_x", "x of a SwiGLU", on=_BOOK),
-    GATE_W := ListParam("gate_w", "Its gate", on=_BOOK),
-    GATE_UP := ListParam("gate_up", "Its up", on=_BOOK),
-    GATE_DOWN := ListParam("gate_down", "Its down", on=_BOOK),
-    GATE_C := SelectParam("gate_C", "Channels of an MLP in both forms", 768, on=_BOOK),
-    ROPE_QK := ListParam("rope_qk", "A query and a key to be turned", on=_BOOK),
-    ROPE_Q := SelectParam("rope_q", "Where the query stands", 7, on=_BOOK),
-    ROPE_K := SelectParam("rope_k", "Where the key stands", 4, on=_BOOK),
-    ROPE_MOVE := SelectParam("rope_move", "How far both are moved on", 10, on=_BOOK),
-    GROUP_X := ListParam("group_x", "Words read by grouped heads", on=_BOOK),
-    GROUPS := SelectParam("groups", "Groups that share keys and values", 2, on=_BOOK),
-    SINK_SCORES := ListParam("sink_scores", "Scores of a query that may find nothing", on=_BOOK),
-    SINK_VALUES := ListParam("sink_values", "Values beside a sink", on=_BOOK),
-    SINK_DROP := Switch("sink_drop", "The first token is dropped", False, on=_BOOK),
-    TRY_C := SelectParam("try_C", "Channels", 768, on=_BOOK),
-    TRY_NH := SelectParam("try_nh", "Heads", 12, on=_BOOK),
+    CACHE_X := ListParam("cache_x", "Words written with a cache"),
+    RNN_X := ListParam("rnn_x", "Words read one after the other"),
+    RNN_T := SelectParam("rnn_T", "Words that a gradient runs back over", 32),
+    FLASH_T := SelectParam("flash_T", "Tokens read in tiles", 256),
+    FLASH_SIZE := SelectParam("flash_size", "Keys of a tile", 64),
+    RMS_X := ListParam("rms_x", "x of two norms"),
+    RMS_SHIFT := SelectParam("rms_shift", "What is added to all of it", 1.0),
+    GATE_X := ListParam("gate_x", "x of a SwiGLU"),
+    GATE_W := ListParam("gate_w", "Its gate"),
+    GATE_UP := ListParam("gate_up", "Its up"),
+    GATE_DOWN := ListParam("gate_down", "Its down"),
+    GATE_C := SelectParam("gate_C", "Channels of an MLP in both forms", 768),
+    ROPE_QK := ListParam("rope_qk", "A query and a key to be turned"),
+    ROPE_Q := SelectParam("rope_q", "Where the query stands", 7),
+    ROPE_K := SelectParam("rope_k", "Where the key stands", 4),
+    ROPE_MOVE := SelectParam("rope_move", "How far both are moved on", 10),
+    GROUP_X := ListParam("group_x", "Words read by grouped heads"),
+    GROUPS := SelectParam("groups", "Groups that share keys and values", 2),
+    SINK_SCORES := ListParam("sink_scores", "Scores of a query that may find nothing"),
+    SINK_VALUES := ListParam("sink_values", "Values beside a sink"),
+    SINK_DROP := Switch("sink_drop", "The first token is dropped", False),
+    TRY_C := SelectParam("try_C", "Channels", 768),
+    TRY_NH := SelectParam("try_nh", "Heads", 12),
 )
 
 #: All parameters, in the order in which the docs list them.
