@@ -18,10 +18,10 @@ SUFFIXES = (".py", ".js", ".css")
 
 #: What each may weigh now, and the aim.
 AT_MOST = {
-    "product lines": (60_624, 44_000),
-    "of them app/": (24_272, 17_500),
+    "product lines": (60_535, 44_000),
+    "of them app/": (24_183, 17_500),
     "lines of tests and benchmarks": (49_870, 37_000),
-    "modules": (296, 300),
+    "modules": (295, 300),
     "private names of Streamlit": (2, 3),
     "selectors of Streamlit's in theme.css": (5, 10),
     "names that say nothing": (0, 0),

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import product
+from math import isfinite
 from typing import Any
 
 import numpy as np
@@ -30,15 +32,17 @@ from gpt2viz.app import address, checkpoint_runs, output, pages, parameters, pro
 from gpt2viz.app.checkpoint_runs import CheckpointRun
 from gpt2viz.app.clicks import choose_head, open_head
 from gpt2viz.app.components import Answers, mount
-from gpt2viz.app.components import checkpoints as slider
+from gpt2viz.app.components.attention import map_header
 from gpt2viz.app.frame import controls, page
 from gpt2viz.app.literal import literal
 from gpt2viz.app.parameters import Parameter
 from gpt2viz.app.view import View
 from gpt2viz.app.views import changes
+from gpt2viz.arrays import Array
 from gpt2viz.labels import label, sentence
 from gpt2viz.model.network import Attend
 from gpt2viz.model.steps import Steps
+from gpt2viz.pictures.canvas import header
 from gpt2viz.pictures.every_head import Thumbnails
 from gpt2viz.pictures.picture import NUMBERS_FIT_LARGE, Bars, Curves, Heatmaps, Lens
 from gpt2viz.pictures.plotly.chart import chart
@@ -55,6 +59,11 @@ from gpt2viz.survey.changes import TextChange
 
 #: The texts on which heads were scored.
 READ: Mapping[Read, str] = {"text": "held-out text", "probe": "random tokens, repeated"}
+#: Weights are sent as 16-bit numbers; this one stands for NaN.
+_NAN_CODE = 65_535
+#: The heights of the map and of the large matrices, in pixels.
+_MAP_TALL, _LARGE_TALL = 252, 196
+_MAP_ALT = "Every head. Arrow keys go from head to head, Enter chooses."
 
 
 def show() -> None:
@@ -324,14 +333,18 @@ def _slider(
     chosen: tuple[int, int],
     habits: Mapping[int, Measured],
 ) -> None:
-    """Draw the slider over the points, each with its pictures beside those of the model itself."""
+    """Draw the slider over the points, each with its pictures beside those of the model itself.
+
+    All points computed so far are in the browser, so that dragging needs no server. When the slider
+    rests, the point goes into the address, and missing points are requested.
+    """
     final = checkpoint_runs.final(view.trace.key)
     of_run = _pictures(view, f"step {at:,}", seen[at], final, chosen)
     alt = [output.remember(picture) for picture in of_run]
     alt += [output.remember(picture, of_run=False) for picture in curves.values()]
     read = checkpoint_runs.tokens_read(view.model.name)
     points = [_point(view, seen[step]) if step in seen else None for step in training]
-    data = slider.heads(*of_run[:2]) | {
+    data = _heads(view, *of_run[:2]) | {
         "script": "steps",
         "alt": f"Checkpoints of the training of {view.model.name}. {' '.join(alt)}",
         "steps": list(training),
@@ -357,6 +370,18 @@ def _slider(
     mount(data, key="steps", on=on)
     shown = [picture.what for picture in (*of_run, *curves.values())]
     output.code(Attend, measure_probe, emergence, logit_lens, of=shown)
+
+
+def _heads(view: View, picture: Thumbnails, large: Heatmaps) -> dict[str, Any]:
+    """Return the map and the chosen head without their numbers, masked cells, and bars' colours."""
+    plain = {"chooses": False, "drags": False, "asks": [], "alt": large.what}
+    return {
+        "map": map_header(picture)
+        | {"bare": True, "tallest": _MAP_TALL, "arrows": [], "alt": _MAP_ALT},
+        "large": header(large, view.colors) | plain | {"tallest": _LARGE_TALL},
+        "hidden": "".join("01"[int(cell)] for cell in picture.hidden.ravel()),
+        "bars": view.colors.cases(2),
+    }
 
 
 def _pictures(
@@ -414,11 +439,17 @@ def _point(view: View, run: CheckpointRun) -> dict[str, Any]:
     lens = run.lens  # its rows at the embeddings and after each layer
     rows = [n for n, (key, _layer) in enumerate(lens.sites) if key != "residual_mid"]
     return {
-        "tiles": slider.pack(run.tiles),
+        "tiles": _pack(run.tiles),
         "next": [(_token(view, n), share) for n, share in run.following],
         "lens": [(_token(view, int(lens.top[n, 0])), float(lens.probability[n, 0])) for n in rows],
-        "loss": slider.number(run.loss),
+        "loss": run.loss if isfinite(run.loss) else None,
     }
+
+
+def _pack(tiles: Array) -> str:
+    """Pack weights in [0, 1] as base64 of little-endian 16-bit numbers, NaN as the largest."""
+    whole = np.round(np.nan_to_num(tiles, nan=1.0) * (_NAN_CODE - 1))
+    return b64encode(np.where(np.isnan(tiles), _NAN_CODE, whole).astype("<u2").tobytes()).decode()
 
 
 def _token(view: View, token: int) -> str:
