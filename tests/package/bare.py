@@ -1,9 +1,8 @@
-"""``python -m tests.package.bare``: gpt2viz as a plain ``pip install``, or an extra alone, has it.
+"""``python -m tests.package.bare``: gpt2viz after a plain ``pip install`` or with one extra alone.
 
-Prints in JSON, for each extra of pyproject.toml and for none (""), what becomes of the lines of
-``COMMANDS`` and ``PYTHON``: of those that need no extra only with none.
-Modules that the extra doesn't bring aren't found in that process, so that nothing has to be
-installed.
+Prints in JSON, for each extra of pyproject.toml and for none (""), the outcome of every line of
+``COMMANDS`` and ``PYTHON``; lines that need no extra run only with none. Modules that the extra
+doesn't bring are hidden from that process, so that nothing has to be installed.
 """
 
 from __future__ import annotations
@@ -79,10 +78,10 @@ COMMANDS = {
         "changes tiny tiny --corpus texts.txt --tokens 8 --workers 1",
     ),
     "ray": ("heads --corpus texts.txt --engine ray --address 127.0.0.1:1 -m tiny",),
-    # Nobody can listen on that address, which is for documents (RFC 5737).
+    # Nobody can listen on that address, which is reserved for documentation (RFC 5737).
     "app": ("app --host 192.0.2.1", "serve --host 192.0.2.1"),
 }
-#: Lines of Python, in the same way.
+#: Lines of Python, by the extra that each needs.
 PYTHON = {
     "": (
         "gpt2viz.load_model()",
@@ -170,7 +169,7 @@ PYTHON = {
     ),
     "ray": ("engines.on_ray(1, None)",),
 }
-#: What those lines call the modules that aren't ``gpt2viz``'s own names.
+#: The modules, by the names that those lines use.
 MODULES = {
     "convert": "gpt2viz.model.convert",
     "cost": "gpt2viz.anatomy.cost",
@@ -183,8 +182,8 @@ MODULES = {
     "stored": "gpt2viz.survey.stored",
     "tracer": "gpt2viz.run.tracer",
 }
-#: Where a line ends that has all that pip brings: no network, no cluster, no browser, no file.
-AS_FAR_AS = re.compile(
+#: Errors of lines that have all their packages, but no network, cluster, browser or file.
+EXPECTED = re.compile(
     r"No connection to|No Ray cluster answers|can't be used: Cannot assign|is for notebooks"
     r"|Missing here: Chromium"
     r"|No such file or directory|the text gives only|needs the program caddy|needs Linux"
@@ -192,7 +191,7 @@ AS_FAR_AS = re.compile(
 
 
 class Hiding(PathFinder):
-    """Finds what is installed but for the modules that are ``hidden``, as if those weren't."""
+    """Finds installed modules, except those that are ``hidden``."""
 
     hidden: frozenset[str] = frozenset()
     site = Path(str(distribution("click").locate_file("")))
@@ -211,18 +210,18 @@ _owners = cache(packages_distributions)
 
 
 def hide_all_but(*expected: str, also: Iterable[str] = ()) -> None:
-    """Leave gpt2viz in this process what these extras bring, and what other packages do."""
+    """Hide all installed packages but those that these extras, and ``also``, bring."""
     allowed = {"gpt2viz", *closure(*expected), *dependencies(map(Requirement, also))}
     owners = _owners()
     hidden = {n for n, by in owners.items() if not allowed & set(map(canonicalize_name, by))}
-    loaded = hidden & sys.modules.keys() - {"colorama"}  # tqdm's, where it is there
+    loaded = hidden & sys.modules.keys() - {"colorama"}  # tqdm imports it if it is installed
     assert not loaded, f"already loaded, whatever is installed: {loaded}"
     Hiding.hidden = frozenset(hidden)
     sys.meta_path[sys.meta_path.index(PathFinder)] = Hiding
 
 
 def command(line: str) -> str:
-    """Run a command line: its stderr where it fails, "" where it does what was asked."""
+    """Run a command line: its stderr if it fails, "" if it succeeds."""
     from click.testing import CliRunner
 
     from gpt2viz.cli import main
@@ -234,13 +233,13 @@ def command(line: str) -> str:
 
 
 def program(module: str, *arguments: str) -> None:
-    """Run ``python -m module``. Raises what it ends with."""
+    """Run ``python -m module``. Raises its errors and ``SystemExit``."""
     sys.argv = [module, *arguments]
     runpy.run_module(module, run_name="__main__", alter_sys=True)
 
 
 class Names(dict[str, Any]):
-    """The objects that the lines of ``PYTHON`` name; modules are loaded when they are."""
+    """The objects that the lines of ``PYTHON`` use; modules are imported on first use."""
 
     def __missing__(self, name: str) -> Any:
         if name not in MODULES:
@@ -266,7 +265,7 @@ def names() -> Names:
 
 
 def python(line: str, space: Names) -> str:
-    """Run a line of Python: the text of its error, "" where it has none."""
+    """Run a line of Python: the text of its error, "" without one."""
     from gpt2viz import GPT2VizError
 
     try:
@@ -279,7 +278,7 @@ def python(line: str, space: Names) -> str:
 
 
 def outcomes(extra: str, folder: Path) -> dict[str, str]:
-    """The message of each line with that extra alone; "" where it has all that pip brings."""
+    """The error of each line with that extra alone; "" if no package is missing."""
     hide_all_but(*filter(None, [extra]))
     plain = not extra
     from gpt2viz import cli
@@ -295,13 +294,13 @@ def outcomes(extra: str, folder: Path) -> dict[str, str]:
             helps = [f"{name} --help" for name in cli.COMMANDS] if plain else []
             words = {line: command(line) for line in [*helps, *lines]}
             words |= {line: python(line, space) for line in code}
-    return {line: "" if AS_FAR_AS.search(text) else text for line, text in words.items()}
+    return {line: "" if EXPECTED.search(text) else text for line, text in words.items()}
 
 
 if __name__ == "__main__":
     import gpt2viz
 
-    gpt2viz.load_model()  # torch, once for all; so is what it and the hub's client load later
+    gpt2viz.load_model()  # imports torch, once for all processes
     import_module("torch.optim")
     import_module("huggingface_hub.hf_api")
     _owners()

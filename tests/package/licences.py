@@ -18,8 +18,8 @@ from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parents[2]
 
-#: What a licence is called in metadata, and what it is called in the table. All of these allow
-#: to use, change and pass on; MPL asks that changes to its own files stay under it.
+#: Licences by how metadata and how the table call them. All of these allow use, change and
+#: redistribution; MPL requires that changes to its own files stay under it.
 FAMILIES = {
     r"0BSD|BSD|Pillow|HPND|MIT-CMU": "BSD-like",
     r"Apache": "Apache-2.0",
@@ -67,12 +67,12 @@ def required(*names: str) -> set[Requirement]:
 
 
 def closure(*names: str) -> set[str]:
-    """All of ``required`` and what that depends on here, by canonical names."""
+    """The canonical names of ``required`` and of all dependencies on this system."""
     return dependencies(required(*names))
 
 
 def dependencies(requirements: Iterable[Requirement]) -> set[str]:
-    """All that these bring on this system, themselves included, as canonical names."""
+    """The canonical names of these and of all their dependencies on this system."""
     results: set[str] = set()
     waiting = list(requirements)
     while waiting:
@@ -97,8 +97,8 @@ def families(name: str) -> str:
 
 
 def _licence(metadata: PackageMetadata) -> str:
-    """The expression; else the classifiers; else the first line of the text."""
-    fields: Any = metadata  # an email's message, whose ``get`` its declared type lacks
+    """The licence expression; else the classifiers; else the first line of the licence text."""
+    fields: Any = metadata  # an email.message.Message, whose ``get`` its declared type lacks
     classifiers = fields.get_all("Classifier") or []
     named = [line.rpartition(" :: ")[2] for line in classifiers if line.startswith("License ::")]
     text = (fields.get("License") or "").strip().partition("\n")[0]
@@ -112,7 +112,7 @@ def lines(path: Path) -> list[Requirement]:
 
 
 def table() -> dict[str, str]:
-    """Licences by name, for all that the app brings."""
+    """The licences of all packages that the app needs, by name."""
     return {name: families(name) for name in sorted(closure("app"))}
 
 

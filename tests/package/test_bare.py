@@ -1,4 +1,4 @@
-"""A plain install and each extra alone do what they are for, and name what the rest needs."""
+"""A plain install and each extra alone work, and name the extra that anything else needs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.gguf_files import TINY, write_gguf
 from tests.package import bare
 from tests.package.licences import ROOT, extras, required
 
-#: Line -> the extra that it needs, "" for none.
+#: Line -> the extra that it needs, or "" for none.
 NEEDS = {
     line: extra
     for table in (bare.COMMANDS, bare.PYTHON)
@@ -32,7 +32,7 @@ NEEDS |= {f"{name} --help": "" for name in COMMANDS}
 
 @pytest.fixture(scope="module")
 def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, str]]:
-    """Extra -> line -> what it says where something is missing."""
+    """Extra -> line -> its error if a package is missing, else ""."""
     folder = tmp_path_factory.mktemp("bare")
     write_checkpoint(folder / "tiny")
     tiny = load_file(folder / "tiny" / "model.safetensors")
@@ -60,7 +60,7 @@ def brings(extra: str) -> set[str]:
     return {requirement.name for requirement in required(*filter(None, [extra])) - required()}
 
 
-def test_each_does_what_it_is_for_and_names_what_the_rest_needs(
+def test_every_line_runs_or_names_the_missing_extra(
     outcomes: dict[str, dict[str, str]],
 ) -> None:
     wrong = []
@@ -70,7 +70,7 @@ def test_each_does_what_it_is_for_and_names_what_the_rest_needs(
         for line, expected in tried.items():
             named = set(re.findall(r"pip install 'gpt2viz\[(\w+)\]'", text[line]))
             enough = brings(expected) <= brings(here)
-            # One that isn't enough may bring what the line needs all the same.
+            # A smaller extra may happen to bring what the line needs.
             if text[line] and (enough or named != {expected}):
                 wrong.append(f"[{here}] {line}: {text[line]}")
             if not text[line] and not here and expected:
@@ -78,7 +78,7 @@ def test_each_does_what_it_is_for_and_names_what_the_rest_needs(
     assert not wrong, "\n".join(wrong)
 
 
-def test_no_smaller_extra_would_do(outcomes: dict[str, dict[str, str]]) -> None:
+def test_no_line_names_a_larger_extra_than_it_needs(outcomes: dict[str, dict[str, str]]) -> None:
     wrong = [
         f"{line} needs no more than [{other}]"
         for line, expected in NEEDS.items()
@@ -88,8 +88,8 @@ def test_no_smaller_extra_would_do(outcomes: dict[str, dict[str, str]]) -> None:
     assert not wrong, "\n".join(wrong)
 
 
-def test_every_command_and_every_function_of_the_docs_is_among_them() -> None:
-    """And whatever else the reference names is there in a plain install."""
+def test_every_command_and_documented_function_is_tried() -> None:
+    """Everything else in the reference exists in a plain install."""
     assert {line.split()[0] for line in NEEDS} >= COMMANDS.keys()
     index, plain = (ROOT / "docs/index.md").read_text("utf-8"), " ".join(bare.COMMANDS[""])
     assert set(re.findall(r'^\| `pip install "\.\[(\w+)\]"`', index, re.M)) == extras().keys()

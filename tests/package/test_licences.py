@@ -1,4 +1,4 @@
-"""Every licence of what the app needs is known and listed."""
+"""The licences of all that the app needs are known and listed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.package import licences
 
 
 def test_every_dependency_is_listed_with_its_licence() -> None:
-    """The table may have more: what other systems or versions need."""
+    """The table may have more packages, for other systems or versions."""
     text = (licences.ROOT / "docs" / "licences.md").read_text(encoding="utf-8")
     listed = dict(re.findall(r"^\| \[(.+?)\].* \| (.+) \|$", text, re.MULTILINE))
     result = licences.table()
@@ -20,7 +20,7 @@ def test_every_dependency_is_listed_with_its_licence() -> None:
     assert {"torch", "streamlit", "numpy", "websockets"} <= result.keys()
 
 
-def test_a_licence_is_read_or_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_licences_are_read_from_metadata_or_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     message = Message()
     monkeypatch.setattr(licences, "distribution", lambda _: SimpleNamespace(metadata=message))
     cases: list[tuple[dict[str, str], str | None]] = [

@@ -1,4 +1,4 @@
-"""The packages of `make run` are pinned, each file by its hash, and are those of the tests."""
+"""The packages of `make run` are pinned with hashes, and the tests run with the same versions."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TOOLS, TOOLS_LOCK = ROOT / "requirements-dev.txt", ROOT / "requirements-dev.lock
 
 
 class Pinned(NamedTuple):
-    """An entry of the lock: name, one version, for which systems, and the files' hashes."""
+    """An entry of the lock: a name with one version and a marker, and the files' hashes."""
 
     requirement: Requirement
     hashes: list[str]
@@ -54,7 +54,7 @@ def test_every_file_has_a_hash() -> None:
         assert all(re.fullmatch(r"--hash=sha256:[0-9a-f]{64}", option) for option in entry.hashes)
 
 
-def test_the_lock_holds_what_is_asked_for() -> None:
+def test_the_lock_satisfies_the_requirements() -> None:
     by_name: dict[str, list[Version]] = {}
     for entry in entries():
         by_name.setdefault(canonicalize_name(entry.requirement.name), []).append(entry.version)
@@ -63,8 +63,8 @@ def test_the_lock_holds_what_is_asked_for() -> None:
         assert all(v in need.specifier for v in by_name[canonicalize_name(need.name)]), need
 
 
-def test_the_tools_are_locked_to_what_is_asked_for_and_to_what_the_app_has() -> None:
-    """A new version of the oracle that wants other names must not turn the tests red by itself."""
+def test_the_tools_lock_satisfies_the_requirements_and_agrees_with_the_app() -> None:
+    """A new version of an oracle, such as transformers, must not break the tests by itself."""
     locked = {(canonicalize_name(e.requirement.name), e.version) for e in entries(TOOLS_LOCK)}
     assert len(lines(TOOLS)) > 20
     for tool in lines(TOOLS):
@@ -74,8 +74,8 @@ def test_the_tools_are_locked_to_what_is_asked_for_and_to_what_the_app_has() -> 
     assert {(canonicalize_name(e.requirement.name), e.version) for e in entries()} <= locked
 
 
-def test_the_tests_run_with_what_is_locked() -> None:
-    """But for torch's build: +cpu has the version and not the file of PyPI's."""
+def test_the_tests_run_with_the_locked_versions() -> None:
+    """Except for torch's build: +cpu has the same version, but not PyPI's file."""
     for lock, extra, more in (
         (LOCK, "app", set()),
         (TOOLS_LOCK, "all", {"transformers", "pytest"}),

@@ -1,4 +1,4 @@
-"""The built package has all that it needs, and runs where only it is installed."""
+"""The built package is complete, and runs where only it is installed."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ MODEL = "assets/models/stories"
 
 
 def tracked(folder: str) -> set[str]:
-    """The files below a folder of the clone that belong to the product."""
+    """The files below a folder of the clone, without bytecode."""
     result = (ROOT / folder).rglob("*")
     return {
         str(path.relative_to(ROOT))
@@ -45,7 +45,7 @@ def tracked(folder: str) -> set[str]:
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the sdist and the wheel that was made from it."""
+    """A folder with the sdist and the wheel built from it."""
     out = tmp_path_factory.mktemp("dist")
     command = [sys.executable, "-m", "build", "--no-isolation", "--outdir", str(out), str(ROOT)]
     made = subprocess.run(command, capture_output=True, text=True)
@@ -61,13 +61,13 @@ def wheel(built: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def metadata(wheel: Path) -> Message:
-    """The wheel's metadata, for an index and pip."""
+    """The wheel's metadata."""
     with ZipFile(wheel) as archive:
         text = archive.read(f"gpt2viz-{gpt2viz.__version__}.dist-info/METADATA").decode()
     return HeaderParser().parsestr(text)
 
 
-def test_the_sdist_has_all_that_the_project_is_made_of(built: Path) -> None:
+def test_the_sdist_has_all_files_of_the_project(built: Path) -> None:
     (path,) = built.glob("*.tar.gz")
     assert path.name == f"gpt2viz-{gpt2viz.__version__}.tar.gz"
     with tarfile.open(path) as archive:
@@ -77,12 +77,12 @@ def test_the_sdist_has_all_that_the_project_is_made_of(built: Path) -> None:
     single |= {path.name for path in ROOT.glob("requirements*")}
     assert single | tracked("gpt2viz") | tracked("pages") | tracked(MODEL) <= result
     listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True)
-    if listed.returncode == 0:  # else this is no clone
+    if listed.returncode == 0:  # else this isn't a clone
         whole = {name for name in listed.stdout.splitlines() if (ROOT / name).is_file()}
         assert whole <= result, sorted(whole - result)
 
 
-def test_an_index_shows_the_readme_without_what_is_not_there(metadata: Message) -> None:
+def test_the_readme_in_the_metadata_has_no_relative_links_or_images(metadata: Message) -> None:
     assert metadata["Author"] == "the gpt2viz authors"
     assert metadata["Description-Content-Type"] == "text/markdown"
     shown = metadata.get_payload()
@@ -98,9 +98,9 @@ def test_an_index_shows_the_readme_without_what_is_not_there(metadata: Message) 
     assert len(shown) > 0.95 * len(readme)
 
 
-def test_how_to_cite_it() -> None:
+def test_the_citation_file_matches_the_package() -> None:
     message = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
-    assert {"cff-version", "message", "title", "authors"} <= message.keys()  # all that CFF demands
+    assert {"cff-version", "message", "title", "authors"} <= message.keys()  # all that CFF requires
     assert message["version"] == gpt2viz.__version__
     assert (message["license"], message["type"]) == ("MIT", "software")
     assert [author["name"] for author in message["authors"]] == ["the gpt2viz authors"]
@@ -108,10 +108,10 @@ def test_how_to_cite_it() -> None:
 
 
 def fill_as_a_container(folder: Path) -> list[str]:
-    """Copy what the Containerfile copies into a folder; the arguments of ``python`` there."""
+    """Copy into a folder what the Containerfile copies; return the arguments of its ``python``."""
     written = (ROOT / "Containerfile").read_text(encoding="utf-8").splitlines()
     for line in written:
-        if not line.startswith("COPY ") or "--from=" in line:  # that is another image's
+        if not line.startswith("COPY ") or "--from=" in line:  # a file from another image
             continue
         source, target = line.split()[1:]
         if (ROOT / source).is_dir():
@@ -137,7 +137,7 @@ def test_the_wheel_has_app_pages_model_and_types(wheel: Path) -> None:
     assert weights == (ROOT / MODEL / "model.safetensors").read_bytes()
 
 
-def test_the_wheel_asks_for_what_the_project_lists(metadata: Message) -> None:
+def test_the_wheels_requirements_are_those_of_pyproject(metadata: Message) -> None:
     assert (metadata["Version"], metadata["License-Expression"]) == (gpt2viz.__version__, "MIT")
     named = {Requirement(line) for line in metadata.get_all("Requires-Dist", [])}
     plain = {(canonicalize_name(r.name), r.specifier) for r in named if not r.marker}
@@ -150,7 +150,7 @@ def test_the_wheel_asks_for_what_the_project_lists(metadata: Message) -> None:
         assert more == {(r.name, r.specifier) for r in required(extra) - required()}
 
 
-def test_every_import_is_in_the_requirements() -> None:
+def test_every_import_is_a_requirement() -> None:
     listed = {canonicalize_name(r.name) for r in required(*extras())}
     owners = packages_distributions()
     missing = set()
@@ -158,7 +158,7 @@ def test_every_import_is_in_the_requirements() -> None:
     for path in (source for source in sources if source.suffix == ".py"):
         for name in imported(ast.parse(path.read_text(encoding="utf-8"))):
             known = {canonicalize_name(owner) for owner in owners.get(name, [name])}
-            # IPython is the notebook's own: it is there where the code that asks for it runs.
+            # IPython is always there in a notebook, where the code that imports it runs.
             own = name in sys.stdlib_module_names or name in ("gpt2viz", "IPython")
             if not own and not known & listed:
                 missing.add(f"{path.relative_to(ROOT)}: {name}")
@@ -174,8 +174,8 @@ def imported(tree: ast.AST) -> Iterator[str]:
             yield node.module.split(".")[0]
 
 
-def test_every_requirement_is_a_range_and_every_extra_gets_on_with_the_others() -> None:
-    """One that needs a newer version than the others allows what they allow above that."""
+def test_requirements_are_ranges_and_extras_are_compatible() -> None:
+    """An extra may need a newer version than the others, but has the same upper bound."""
     light = {canonicalize_name(requirement.name) for requirement in required()}
     assert not light & {"streamlit", "plotly", "pandas", "pyarrow", "scipy", "pillow", "kaleido"}
     ends: dict[str, set[str]] = {}
@@ -188,13 +188,13 @@ def test_every_requirement_is_a_range_and_every_extra_gets_on_with_the_others() 
     tools = lines(ROOT / "requirements-dev.txt")
     for tool in tools:
         assert {bound.operator for bound in tool.specifier} & {"<", "=="}, tool
-    # What builds is what the tests have.
+    # The build requirements are those of the tests.
     assert set(map(Requirement, pyproject()["build-system"]["requires"])) <= set(tools)
 
 
 @pytest.fixture(scope="module")
 def light(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The programs of an environment with the wheel and only what that needs without any extra."""
+    """The bin folder of an environment with only the wheel and what it needs without any extra."""
     folder = tmp_path_factory.mktemp("light")
     venv.create(folder, symlinks=True, with_pip=False)
     pip = [sys.executable, "-m", "pip", "--python", str(folder / "bin" / "python")]
@@ -216,11 +216,11 @@ def alone(tmp_path: Path) -> dict[str, str]:
 
 @pytest.fixture
 def full(alone: dict[str, str]) -> dict[str, str]:
-    """The same with every extra's packages: the tests' own, but for the clone, which is linked."""
+    """The same with every extra's packages: those of the tests, without the clone."""
     return alone | {"PYTHONPATH": sysconfig.get_path("purelib")}
 
 
-# Where the code, the pages and the model come from, and whether a page complains.
+# Checks that code and pages come from the installed package, and that no page has an error.
 PAGE = """
 import sys
 from pathlib import Path
@@ -247,10 +247,10 @@ def test_every_page_opens_installed(light: Path, tmp_path: Path, full: dict[str,
     assert not made.returncode, made.stderr
 
 
-def test_the_app_answers_installed_and_in_a_container(
+def test_the_app_starts_installed_and_in_a_container(
     light: Path, tmp_path: Path, full: dict[str, str]
 ) -> None:
-    """On the port that is asked for, without an error; in what a container has, without one."""
+    """On the given port and without an error in the log, also with only a container's files."""
     folders = [tmp_path / "installed", tmp_path / "container"]
     for folder in folders:
         folder.mkdir()

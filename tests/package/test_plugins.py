@@ -1,4 +1,4 @@
-"""Another package adds scores, edits and pages by entry points, a program its own by a call."""
+"""Scores, edits and pages added by other packages' entry points, or by a call."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ BY = "gpt2viz-example 0.1.0"
 
 @pytest.fixture(scope="module")
 def seen(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """The report of a program with the example installed, and then a broken package too."""
+    """The report of ``with_plugins``: with the example, then with a broken package too."""
     site = tmp_path_factory.mktemp("site")
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index"]
     pip += ["--no-build-isolation", "--disable-pip-version-check", "--target", str(site)]
@@ -52,15 +52,15 @@ def run() -> gpt2viz.Trace:
     return gpt2viz.trace(bundled_model(), TEXT)
 
 
-def surest(rows: np.ndarray) -> float:
-    """The largest weight on a key but the first, by loops; the mean over queries but the first."""
+def confidence(rows: np.ndarray) -> float:
+    """The largest weight on a key but the first, averaged over queries but the first, by loops."""
     return float(np.mean([max(row[1:]) for row in rows.tolist()[1:]]))
 
 
 def test_the_examples_score_is_listed_and_measured(seen: Any, run: gpt2viz.Trace) -> None:
     assert seen["scores"] == [*(score.name for score in scores.DECLARED), "confidence"]
     expected = [
-        [surest(head) for head in run.stage("weights", n)[0]] for n in range(run.config.n_layer)
+        [confidence(head) for head in run.stage("weights", n)[0]] for n in range(run.config.n_layer)
     ]
     assert_allclose(seen["confidence"], expected, rtol=1e-6)
     result = seen["find"]["tables"][0]
@@ -109,7 +109,7 @@ def test_the_examples_edit_acts_and_is_offered(seen: Any, run: gpt2viz.Trace) ->
     assert_allclose(table["changed (%)"], shares[table["id"]], rtol=1e-3)
 
 
-def test_what_is_broken_is_named_and_the_rest_goes_on(seen: Any) -> None:
+def test_broken_plugins_are_named_and_the_rest_works(seen: Any) -> None:
     taken, no_score, not_there, leaves = seen["troubles"]
     assert leaves == "leaves:SCORE of broken 2.0 can't be loaded: SystemExit: 3"
     assert taken == (
@@ -154,7 +154,7 @@ def test_what_is_broken_is_named_and_the_rest_goes_on(seen: Any) -> None:
     assert text.splitlines()[-1] == f"gpt2viz: {seen['failed'][0]}"
 
 
-def test_a_page_that_breaks_says_so_in_the_frame(seen: Any) -> None:
+def test_a_failing_page_shows_its_error_in_the_frame(seen: Any) -> None:
     (text,) = seen["broken page"]["errors"]
     assert "“Worst heads” of broken 2" in text
     assert "raised LookupError" in text
@@ -182,7 +182,7 @@ def own() -> Iterator[Score]:
     del SCORES._known["mine"]
 
 
-def test_a_program_registers_its_own(own: Score, run: gpt2viz.Trace) -> None:
+def test_a_program_registers_its_own_score(own: Score, run: gpt2viz.Trace) -> None:
     weights = run.stage("weights", 2)[0]
     assert_allclose(head_scores(run)["mine"][2], weights[:, 1, 0])
     assert own.words == "The first. Added by this program."
@@ -192,17 +192,17 @@ def test_a_program_registers_its_own(own: Score, run: gpt2viz.Trace) -> None:
     with pytest.raises(PluginError, match=r"'entropy' of this program .* gpt2viz has one of that"):
         register_score(replace(own, name="entropy"))
     with pytest.raises(PluginError, match=r"function, not a gpt2viz\.heads\.Score"):
-        register_score(surest)  # type: ignore[arg-type]
+        register_score(confidence)  # type: ignore[arg-type]
     register_score(replace(own, of=weight(1, slice(None))))
     with pytest.raises(PluginError, match=r"'mine' of this program gave the shape \(8, 7\)"):
         head_scores(run)
     failed: list[PluginError] = []
     assert np.isnan(head_scores(run, failed.append)["mine"]).all()
-    assert len(failed) == 1  # after the first layer nobody asks it again
+    assert len(failed) == 1  # it isn't called again after the first layer
 
 
 def test_a_worker_without_the_score_refuses_the_shard() -> None:
-    """Else the numbers of one score would stand under the name of the next."""
+    """Else the numbers of one score would appear under the name of the next."""
     shard = Shard(0, 0, (TEXT,))
     model = bundled_model()
     with pytest.raises(SurveyError, match="A worker doesn't know the score 'mine'"):

@@ -1,4 +1,4 @@
-"""gpt2viz fits in beside what people have: a notebook's own packages, and each Python it names."""
+"""gpt2viz can be installed beside Colab's packages, and on every Python version it names."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from packaging.utils import canonicalize_name
 
 from tests.package.licences import lines, pyproject, required
 
-#: What Colab had, and from where that is known.
+#: Colab's packages, and their source.
 COLAB = Path(__file__).with_name("colab.txt")
-#: The Pythons that are named and that the tests don't run on; wheels are looked for on Linux.
+#: Supported Python versions that the tests don't run on; wheels are looked up for Linux.
 OTHERS = ("3.12", "3.13", "3.14")
 LINUX = "x86_64-manylinux_2_28"
 
 
 def resolved(expected: list[Requirement], python: str) -> dict[str, str]:
-    """The versions by name that uv would install, as wheels only; no file is fetched.
+    """The versions by name that uv would install, as wheels only; nothing is downloaded.
 
-    Skips where no index answers.
+    Skips the test if no index answers.
     """
     uv = [str(Path(sys.executable).with_name("uv")), "pip", "compile", "--quiet", "--no-config"]
     uv += ["--no-header", "--no-annotate", "--python-version", python, "--python-platform", LINUX]
@@ -42,8 +42,8 @@ def resolved(expected: list[Requirement], python: str) -> dict[str, str]:
     return dict(line.split("==") for line in done.stdout.splitlines())
 
 
-def test_a_notebook_keeps_all_that_it_has() -> None:
-    """Of what gpt2viz needs, that Colab lacked nothing, and nothing had to change there."""
+def test_colab_keeps_its_versions() -> None:
+    """Colab had everything that gpt2viz needs, in versions that may stay."""
     here = {canonicalize_name(pin.name): str(pin.specifier)[2:] for pin in lines(COLAB)}
     outside = [
         str(need)
@@ -52,18 +52,18 @@ def test_a_notebook_keeps_all_that_it_has() -> None:
     ]
     assert outside == []
     result = resolved([*required(), *lines(COLAB)], "3.12")
-    cuda = {name for name in result if name.startswith(("nvidia-", "cuda-"))}  # torch's own
+    cuda = {name for name in result if name.startswith(("nvidia-", "cuda-"))}  # of torch
     assert {name: result[name] for name in result.keys() - cuda} == here
 
 
-def test_every_other_python_that_is_named_has_wheels_of_all() -> None:
+def test_all_requirements_have_wheels_for_every_python_version() -> None:
     every = list(required("all"))
     with ThreadPoolExecutor(len(OTHERS)) as pool:
         for result in pool.map(lambda python: resolved(every, python), OTHERS):
             assert {canonicalize_name(need.name) for need in every} <= result.keys()
 
 
-def test_the_pythons_that_are_named_are_those_that_were_tried() -> None:
+def test_the_named_python_versions_are_those_tested() -> None:
     project = pyproject()["project"]
     named = re.findall(r"Python :: (3\.\d+)", " ".join(project["classifiers"]))
     assert named == ["3.11", *OTHERS]

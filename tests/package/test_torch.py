@@ -1,4 +1,4 @@
-"""`make run` and the container take PyTorch without CUDA, and PyPI's where that can't be had."""
+"""`make run` and the container install PyTorch without CUDA, or PyPI's if that is unavailable."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ TORCH = next(entry for entry in entries() if entry.requirement.name == "torch")
 
 
 class Quiet(SimpleHTTPRequestHandler):
-    """Serves a folder and says nothing of it."""
+    """Serves a folder without logging."""
 
     def log_message(self, *_: object) -> None:
-        """Nothing."""
+        """Log nothing."""
 
 
 @contextmanager
 def index(folder: Path) -> Iterator[str]:
-    """The address of an index whose only file is a PyTorch for processors."""
+    """The address of an index whose only file is a CPU build of PyTorch."""
     name = f"torch-{TORCH.version}+cpu"
     (folder / "torch").mkdir(parents=True)
     message = f"Metadata-Version: 2.1\nName: torch\nVersion: {TORCH.version}+cpu\n"
@@ -60,8 +60,8 @@ def silent() -> Iterator[str]:
         yield f"http://127.0.0.1:{server.getsockname()[1]}"
 
 
-def taken(folder: Path, address: str) -> tuple[str, list[str]]:
-    """The output of `make` in a new clone with that index, and what is installed then."""
+def install_torch(folder: Path, address: str) -> tuple[str, list[str]]:
+    """Run `make` in a new clone with that index: its output, and what it installed."""
     folder.mkdir()
     for name in ("Makefile", "requirements.lock"):
         shutil.copy(ROOT / name, folder)
@@ -80,16 +80,16 @@ def taken(folder: Path, address: str) -> tuple[str, list[str]]:
     return made.stdout, [path.name for path in folder.glob(".venv/lib/*/site-packages/*-info")]
 
 
-def test_make_takes_it_alone_and_does_without_where_nobody_answers(tmp_path: Path) -> None:
+def test_make_installs_only_torch_from_its_index_if_that_answers(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as closed:
         refusing = f"http://127.0.0.1:{closed.getsockname()[1]}"
     folders = [tmp_path / name for name in ("there", "silent", "refused")]
     with (
         index(tmp_path / "index") as there,
         silent() as waiting,
-        ThreadPoolExecutor(len(folders)) as pool,  # each waits for pip, and one for its time-out
+        ThreadPoolExecutor(len(folders)) as pool,  # each waits for pip, and one for its timeout
     ):
-        made, *without = pool.map(taken, folders, (there, waiting, refusing))
+        made, *without = pool.map(install_torch, folders, (there, waiting, refusing))
     printed, result = made
     assert result == [f"torch-{TORCH.version}+cpu.dist-info"]
     assert len(printed.splitlines()) == 1
@@ -100,7 +100,7 @@ def test_make_takes_it_alone_and_does_without_where_nobody_answers(tmp_path: Pat
 
 
 @pytest.mark.parametrize(("cuda", "reached"), [("", True), ("", False), ("1", True)])
-def test_the_container_drops_of_the_lock_what_is_cudas(
+def test_the_container_drops_cuda_packages_from_the_lock(
     tmp_path: Path, cuda: str, reached: bool
 ) -> None:
     text = (ROOT / "Containerfile").read_text(encoding="utf-8").replace("\\\n", "")

@@ -1,11 +1,11 @@
-"""The tests with the oldest versions that are allowed, and with the newest.
+"""Run the tests with the oldest versions that are allowed, and with the newest.
 
 python -m tests.package.versions            all of ``SETS``
 python -m tests.package.versions oldest     or another by its name
 
-Each gets an environment of its own below build/versions: what ``pip install gpt2viz`` with some
-extras brings, in the oldest or newest version of each range, and the tests' own tools. PyTorch is
-the build for processors where its index can be reached; PyPI's for Linux brings CUDA, 5 GB more.
+Each has its own environment below build/versions: what ``pip install gpt2viz`` with some extras
+brings, in the oldest or newest version of each range, and the tests' own tools. PyTorch is the CPU
+build if its index can be reached; PyPI's for Linux brings CUDA, 5 GB more.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ TOOLS = (
     *("pytest>=9,<10", "hypothesis>=6.150,<7", "pypdf>=6,<8", "playwright>=1.60,<2"),
     *("axe-playwright-python>=0.1.7,<0.2", "markdown-it-py>=4,<5"),
 )
-#: An independent GPT-2 above all, in a version that gets on with ours.
+#: The oracle, in versions that are compatible with the other packages.
 OLD, NEW = "transformers==4.57.6", "transformers>=5.20,<6"
 LIBRARY = (
     "tests/analysis/test_lens.py",
     *(f"tests/model/test_{name}.py" for name in ("checkpoint", "convert", "tokenizer", "hub")),
     "tests/model/test_compat.py",
     *(f"tests/run/test_{name}.py" for name in ("parity", "edits", "tracing")),
-    # What the old tokenizers, an oracle too, says of how it reads its own files.
+    # A warning of old tokenizers, also an oracle, about reading its own files.
     "-Wignore:Deprecated in 0.9.0:DeprecationWarning",
 )
 PICTURES = ("tests/pictures",)
@@ -42,7 +42,7 @@ PAGES = ("tests/app", "tests/browser/test_frame.py", "tests/browser/test_two_run
 
 
 class Set(NamedTuple):
-    """Packages, the oldest of all, of one or of none, and the tests that run with them."""
+    """Extras, with the oldest versions of all packages, of one or of none, and the tests to run."""
 
     oldest: bool | str
     extras: tuple[str, ...]
@@ -60,7 +60,7 @@ SETS = {
 
 
 def requirements(which: Set) -> list[str]:
-    """Each range as pip is to read it: its oldest version, or as it is."""
+    """The requirements for pip: the oldest version of each range, or the range itself."""
     ranges = {r.name: r for r in sorted(required(*which.extras), key=least)}
     oldest = ranges if which.oldest is True else {which.oldest}
     return [f"{name}=={least(r)}" if name in oldest else str(r) for name, r in ranges.items()]
@@ -72,7 +72,7 @@ def least(need: Requirement) -> Version:
 
 
 def check(name: str) -> int:
-    """Make the environment anew and run the tests there; pytest's exit code."""
+    """Make a new environment and run the tests in it; return pytest's exit code."""
     which = SETS[name]
     folder = ROOT / "build" / "versions" / name
     venv.create(folder, clear=True, with_pip=True)

@@ -1,8 +1,8 @@
-"""``python -m tests.package.with_plugins FOLDER EXAMPLE``: gpt2viz with packages that add to it.
+"""``python -m tests.package.with_plugins FOLDER EXAMPLE``: gpt2viz with plugins installed.
 
 ``EXAMPLE`` is where ``examples/gpt2viz-example`` is installed, ``FOLDER`` an empty folder to work
-in. Prints in JSON what the command line, Python and the app have then; first with the example
-alone, then with a package besides of which nothing works.
+in. Prints in JSON what the command line, Python and the app have; first with the example alone,
+then also with a package in which everything is broken.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def draw(view):
 def interrupt(view):
     raise KeyboardInterrupt
 """
-#: A module of theirs that ends the program which imports it.
+#: A module that ends the program that imports it.
 LEAVES = "raise SystemExit(3)"
 ENTRIES = """
 [gpt2viz.scores]
@@ -79,7 +79,7 @@ leaves = leaves:draw
 
 
 def add_broken(folder: Path) -> None:
-    """Put a package "broken" 2.0 where Python finds it, as an installer would."""
+    """Install a package "broken" 2.0 by hand."""
     message = folder / "broken-2.0.dist-info"
     message.mkdir(parents=True)
     (folder / "broken.py").write_text(BROKEN, encoding="utf-8")
@@ -89,7 +89,7 @@ def add_broken(folder: Path) -> None:
     sys.path.append(str(folder))
 
 
-def surveyed(folder: Path) -> tuple[int, str, str]:
+def run_heads(folder: Path) -> tuple[int, str, str]:
     """Exit code, stdout and stderr of ``gpt2viz heads`` on a few words."""
     from click.testing import CliRunner
 
@@ -102,7 +102,7 @@ def surveyed(folder: Path) -> tuple[int, str, str]:
 
 
 def opened(page: str, **chosen: str) -> dict[str, Any]:
-    """The parts of a page that a visitor has before them."""
+    """What a visitor sees on a page, by kind of element."""
     from tests.app.pages import open_page, pictures, plain
 
     at = open_page(page, text=TEXT, **chosen)
@@ -123,20 +123,20 @@ def opened(page: str, **chosen: str) -> dict[str, Any]:
 
 
 def main(folder: Path, example: str) -> None:
-    """Print what is there with the example, and then with the broken package too."""
+    """Print the report: with the example, and then with the broken package too."""
     from gpt2viz.analysis.scores import SCORES, head_scores
     from gpt2viz.app import pages
     from gpt2viz.run.edit_kinds import KINDS
 
     sys.path.append(example)
-    seen: dict[str, Any] = {"scores": list(SCORES), "printed": surveyed(folder)}
+    seen: dict[str, Any] = {"scores": list(SCORES), "printed": run_heads(folder)}
     model = gpt2viz.load_model()
     run = gpt2viz.trace(model, TEXT)
     seen["late"] = gpt2viz.trace(model, TEXT, edits=gpt2viz.parse_edits("late:1.3")).logits.tolist()
     seen["what if"] = opened("what_if", edits="late:1.3")
     seen["confidence"] = head_scores(run)["confidence"].tolist()
     add_broken(folder / "site")
-    SCORES._looked = KINDS._looked = False  # as in a program that starts now
+    SCORES._looked = KINDS._looked = False  # as in a new process
     pages.added_pages.cache_clear()
     failed: list[str] = []
     result = head_scores(run, lambda error: failed.append(str(error)))
@@ -145,7 +145,7 @@ def main(folder: Path, example: str) -> None:
         "edit troubles": KINDS.errors,
         "failed": failed,
         "scores then": {name: bool((of == of).all()) for name, of in result.items()},
-        "printed then": surveyed(folder),
+        "printed then": run_heads(folder),
         "find": opened("find", habit="confidence", on="sentence"),
         "broken edit": opened("what_if", edits="fails:1.3"),
         "odd edit": opened("what_if", edits="odd:1.3"),

@@ -1,1 +1,1 @@
-"""Several processes as one server: none stays dead, none is left, nobody's text is written down."""
+"""Several processes as one server: all are restarted, none is left over, no text is logged."""

@@ -1,4 +1,4 @@
-"""The proxy of the server's tests."""
+"""The proxy for tests of the server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The files of ``deploy/`` are valid, and say of the server what is so."""
+"""The files of ``deploy/`` are valid, and match the server."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from gpt2viz.serving.health import Health
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
-#: Kubernetes: the oldest version whose schema it is held against, and the newest that there is.
+#: Kubernetes: the oldest version whose schema is checked, and the newest that exists.
 VERSIONS = ("1.25", kubernetes_validate.latest_version())
 #: The Compose Specification's own schema.
 SCHEMA = "compose-spec.json"
@@ -58,7 +58,7 @@ def test_the_manifest_is_valid(cluster: Parts, version: str) -> None:
         kubernetes_validate.validate(wrong, version, strict=True)
 
 
-def test_the_manifests_parts_find_each_other(cluster: Parts) -> None:
+def test_the_manifests_parts_refer_to_each_other(cluster: Parts) -> None:
     deployment, service = cluster["Deployment"]["spec"], cluster["Service"]
     labels = deployment["template"]["metadata"]["labels"]
     assert deployment["selector"]["matchLabels"] == service["spec"]["selector"] == labels
@@ -87,7 +87,7 @@ def test_the_compose_file_is_valid(compose: Parts) -> None:
     assert (home / service["build"]["dockerfile"]).is_file()
 
 
-def test_images_have_an_exact_version_and_memory_a_bound(cluster: Parts, compose: Parts) -> None:
+def test_images_are_pinned_and_memory_is_limited(cluster: Parts, compose: Parts) -> None:
     """An image built again next year is the one that was tested."""
     written = (ROOT / "Containerfile").read_text(encoding="utf-8")
     stages = re.findall(r"^FROM (\S+)", written, re.M)
@@ -102,14 +102,14 @@ def test_images_have_an_exact_version_and_memory_a_bound(cluster: Parts, compose
 
 
 def commands(cluster: Parts, compose: Parts) -> Iterator[tuple[list[str], Mapping[str, str]]]:
-    """Each command that is started, with its environment."""
+    """Each command of the manifests, with its environment."""
     spec = container(cluster)
     yield spec["command"] + spec["args"], {e["name"]: e["value"] for e in spec["env"]}
     service = compose["services"]["gpt2viz"]
     yield service["command"], service["environment"]
 
 
-def test_what_is_started_is_what_there_is(cluster: Parts, compose: Parts) -> None:
+def test_commands_ports_and_paths_match_the_server(cluster: Parts, compose: Parts) -> None:
     text = "\n".join(file.read_text(encoding="utf-8") for file in DEPLOY.glob("*.yaml"))
     for command, environment in commands(cluster, compose):
         assert command[:4] == ["python", "-m", "gpt2viz", "serve"]
@@ -127,7 +127,7 @@ def test_what_is_started_is_what_there_is(cluster: Parts, compose: Parts) -> Non
     assert f"gpt2viz:{ports['port']}" in (DEPLOY / "Caddyfile").read_text(encoding="utf-8")
 
 
-def test_the_https_proxy_is_valid_and_logs_no_address(caddy: str) -> None:
+def test_the_https_proxy_is_valid_and_logs_no_requests(caddy: str) -> None:
     command = [caddy, "adapt", "--config", str(DEPLOY / "Caddyfile")]
     message = subprocess.run(command, capture_output=True, text=True, check=True)
     logs = json.loads(message.stdout)["logging"]["logs"]

@@ -1,4 +1,4 @@
-"""Health, readiness and metrics, read by Prometheus' own parser; and logs without texts."""
+"""Health, readiness and metrics, read by Prometheus' own parser; logs without visitors' texts."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from gpt2viz.serving import logs, proxy
 from gpt2viz.serving.health import EVERY, FAMILIES, Health
 from tests.servers import free_ports
 
-#: As a worker writes its numbers.
+#: A worker's metrics in JSON.
 ANSWER = '{{"gpt2viz_visitors": {0}, "gpt2viz_runs_total": 1{0}}}'
 
 
 @contextmanager
 def worker(number: int) -> Iterator[int]:
-    """The port of what answers as a worker does, and nobody else."""
+    """The port of a stand-in that answers as a worker does."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -47,14 +47,14 @@ def worker(number: int) -> Iterator[int]:
 
 
 @pytest.fixture
-def nobody() -> int:
+def closed() -> int:
     """A port that nobody listens on."""
     return free_ports(1)[0]
 
 
-def test_metrics_are_each_workers(nobody: int) -> None:
+def test_metrics_are_labelled_by_worker(closed: int) -> None:
     with worker(3) as first, worker(5) as second:
-        status, kind, body = Health([first, nobody, second], [1, 4, 2], [0, 0, 0]).answer(
+        status, kind, body = Health([first, closed, second], [1, 4, 2], [0, 0, 0]).answer(
             "/metrics"
         )
     assert (status, kind) == (200, "text/plain; version=0.0.4; charset=utf-8")
@@ -75,7 +75,7 @@ def test_metrics_are_each_workers(nobody: int) -> None:
     assert kinds["gpt2viz_runs"] == ("counter", "Runs of a model that pages asked for.")
 
 
-def test_who_ends_in_the_middle_of_an_answer_is_not_there() -> None:
+def test_a_worker_that_dies_while_answering_is_not_ready() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listening:
 
         def answer_half() -> None:
@@ -88,36 +88,36 @@ def test_who_ends_in_the_middle_of_an_answer_is_not_there() -> None:
         assert health.answer("/readyz")[::2] == (503, "0 of 1 workers answer\n")
 
 
-def test_it_is_ready_as_long_as_one_worker_answers(nobody: int) -> None:
+def test_the_server_is_ready_while_one_worker_answers(closed: int) -> None:
     with worker(1) as port:
-        assert Health([port, nobody], [1, 1], [0, 0]).answer("/readyz")[::2] == (
+        assert Health([port, closed], [1, 1], [0, 0]).answer("/readyz")[::2] == (
             200,
             "1 of 2 workers answer\n",
         )
-    health = Health([nobody], [1], [0])
+    health = Health([closed], [1], [0])
     assert health.answer("/readyz")[::2] == (503, "0 of 1 workers answer\n")
     assert health.answer("/healthz")[0] == 200
     assert health.answer("/elsewhere")[0] == 404
 
 
-def test_a_worker_that_answers_nothing_is_counted_until_it_does(nobody: int) -> None:
+def test_the_silence_of_a_worker_is_timed_until_it_answers(closed: int) -> None:
     silence = [0.0, 0.0]
     with worker(1) as port:
-        health = Health([port, nobody], [1, 1], silence)
+        health = Health([port, closed], [1, 1], silence)
         for requested in (1, 2, 3):
             health.listen()
             assert silence == [0.0, requested * EVERY]
     with worker(2) as port:
-        health.ports = [nobody, port]
+        health.ports = [closed, port]
         health.listen()
         assert silence == [EVERY, 0.0]
-        silence[:] = [-45.0, -45.0]  # both were just started
+        silence[:] = [-45.0, -45.0]  # both have just started
         health.answer("/readyz")
     assert silence == [-45.0, 0.0]
 
 
 def adapted(program: str, written: str, tmp_path: Path) -> dict[str, object]:
-    """The proxy's configuration as Caddy itself understands it."""
+    """The proxy's configuration as Caddy itself parses it."""
     file = tmp_path / "Caddyfile"
     file.write_text(written)
     for check in (["fmt"], ["validate", "--adapter", "caddyfile", "--config"]):
@@ -131,7 +131,7 @@ def adapted(program: str, written: str, tmp_path: Path) -> dict[str, object]:
 
 
 def handlers(part: object) -> Iterator[dict[str, object]]:
-    """Every handler of a configuration, however deep."""
+    """Every handler of a configuration, at any depth."""
     if isinstance(part, dict):
         if "handler" in part:
             yield part
@@ -158,16 +158,14 @@ def test_the_proxy_keeps_a_visitor_with_one_worker(caddy: str, tmp_path: Path) -
     assert {h["status_code"] for h in closed} == {404}  # the workers' own metrics, and others
 
 
-def test_the_proxy_logs_no_address_when_something_goes_wrong(
-    caddy: str, tmp_path: Path, nobody: int
-) -> None:
-    written = proxy.configuration("127.0.0.1", nobody, [nobody + 1], ("::1", nobody), "5ec4e7")
+def test_the_proxys_error_log_has_no_urls(caddy: str, tmp_path: Path, closed: int) -> None:
+    written = proxy.configuration("127.0.0.1", closed, [closed + 1], ("::1", closed), "5ec4e7")
     (tmp_path / "Caddyfile").write_text(written.replace("duration 10s", "duration 0s"))
     command = [caddy, "run", "--adapter", "caddyfile", "--config", str(tmp_path / "Caddyfile")]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         for _ in range(100):
             try:
-                urlopen(f"http://127.0.0.1:{nobody}/?text=Zebras")
+                urlopen(f"http://127.0.0.1:{closed}/?text=Zebras")
             except HTTPError:  # it found no worker
                 break
             except OSError:
@@ -178,13 +176,13 @@ def test_the_proxy_logs_no_address_when_something_goes_wrong(
     assert "Zebras" not in message
 
 
-def test_without_caddy_it_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_caddy_the_error_names_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "")
     with pytest.raises(ServeError, match="apt-get install caddy"):
         proxy.find()
 
 
-def test_a_log_has_the_place_of_an_error_and_not_its_words(
+def test_a_log_has_the_traceback_but_not_the_message(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     before = logging.getLogRecordFactory()
@@ -208,7 +206,7 @@ def test_a_log_has_the_place_of_an_error_and_not_its_words(
     assert "invalid literal" not in written
 
 
-def test_a_worker_counts_what_its_server_tells() -> None:
+def test_a_workers_metrics_are_all_declared() -> None:
     from gpt2viz.app import metrics
 
     with metrics.count_while("waiting"):

@@ -1,4 +1,4 @@
-"""The login that ``docs/serving.md`` puts before the pages, with stand-ins for login and pages."""
+"""The login proxy of ``docs/serving.md``, with stand-ins for login and pages."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ KNOWN = {"Cookie": "_oauth2_proxy=known"}
 
 
 class StandIn(ThreadingHTTPServer):
-    """A server that notes what it is asked, with all headers, and says who it is."""
+    """A server that records requests with all headers, and answers with its name."""
 
     daemon_threads = True
 
@@ -39,10 +39,10 @@ class _Answers(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(self.server.name.encode())
 
-    do_POST = do_GET  # noqa: N815 (its base looks for it)
+    do_POST = do_GET  # noqa: N815 (the base class calls it)
 
     def log_message(self, *_: object) -> None:
-        """Nothing is written."""
+        """Log nothing."""
 
 
 @contextmanager
@@ -54,14 +54,14 @@ def stand_in(name: str) -> Iterator[StandIn]:
 
 
 def ask(port: int, path: str, method: str = "GET", **headers: str) -> tuple[int, str, str]:
-    """Status, where it leads to, and body."""
+    """Status, redirect and body of an answer."""
     with closing(HTTPConnection("127.0.0.1", port, timeout=30)) as connection:
         connection.request(method, path, headers=headers)
         answer = connection.getresponse()
         return answer.status, answer.headers.get("Location", ""), answer.read().decode()
 
 
-def test_the_login_of_the_docs_lets_in_whom_it_knows(caddy: str) -> None:
+def test_only_known_visitors_pass_the_login_of_the_docs(caddy: str) -> None:
     docs = (ROOT / "docs" / "serving.md").read_text(encoding="utf-8")
     (written,) = re.findall(r"```caddyfile\n(.*?)```", docs, re.DOTALL)
     (port,) = free_ports(1)
@@ -98,5 +98,5 @@ def test_the_login_of_the_docs_lets_in_whom_it_knows(caddy: str) -> None:
         assert not [request for request in login.requests if TYPED in request]
         login.shutdown()
         login.server_close()
-        assert ask(port, link, **KNOWN)[0] == 502  # nobody says that it may
+        assert ask(port, link, **KNOWN)[0] == 502  # without the login nobody passes
         assert len(pages.requests) == 1

@@ -1,4 +1,4 @@
-"""``gpt2viz serve`` as a whole, with the real proxy: one worker dies, and nobody loses a view."""
+"""``gpt2viz serve`` as a whole, with the real proxy: also when a worker dies or hangs."""
 
 from __future__ import annotations
 
@@ -39,15 +39,15 @@ from tests.soak.visitor import Screen, Visitor
 
 ROOT = Path(__file__).parents[2]
 TEXT = "Zebras ate the secret fish"
-#: What one address may have of a worker, and a proxy before ours.
+#: Limits of one address on a worker, and the trusted proxy in front.
 FEW = {"GPT2VIZ_MAX_REQUESTS": "3", "GPT2VIZ_MAX_CONNECTIONS": "6", "GPT2VIZ_PROXIES": "127.0.0.2"}
 
 
 @dataclass
 class Server:
-    """A server with two workers; ``model`` is the folder that it also shows.
+    """A server with two workers; ``model`` is the folder of a second model that it shows.
 
-    ``runs`` are those of each worker when the server was ready.
+    ``runs`` has the runs of each worker when the server became ready.
     """
 
     process: subprocess.Popen[bytes]
@@ -58,7 +58,7 @@ class Server:
     runs: Sequence[int] = ()
 
     def ask(self, path: str, port: int = 0, seconds: float = 10) -> tuple[int, str]:
-        """Status and body of what is there, on the port of the pages or another."""
+        """Status and body of a path, on the port of the pages or another."""
         try:
             with urlopen(f"http://127.0.0.1:{port or self.port}{path}", timeout=seconds) as answer:
                 return answer.status, answer.read().decode()
@@ -68,12 +68,12 @@ class Server:
             return 0, ""
 
     def number(self, name: str) -> list[int]:
-        """One of the metrics, of each worker that answers."""
+        """One metric, of each worker that answers."""
         families = text_string_to_metric_families(self.ask("/metrics", self.metrics)[1])
         return [int(s.value) for f in families for s in f.samples if s.name == name]
 
     def wait(self, expected: str) -> None:
-        """Until that many workers answer."""
+        """Wait until that many workers answer, such as "2 of 2"."""
         for _ in range(3000):
             if self.ask("/readyz") == (200, f"{expected} workers answer\n"):
                 return
@@ -81,7 +81,7 @@ class Server:
         raise AssertionError(self.log.read_text())
 
     def worker_of(self, visitors: int) -> psutil.Process:
-        """The worker that has so many visitors."""
+        """A worker that has at least so many visitors."""
         for child in psutil.Process(self.process.pid).children():
             ports = [c.laddr.port for c in child.net_connections("tcp") if c.status == "LISTEN"]
             for port in ports:
@@ -122,22 +122,22 @@ def page_of(model: str) -> dict[str, str]:
     return {"text": TEXT, "model": model, "layer": "1", "head": "1"}
 
 
-def well(screen: Screen) -> list[np.ndarray]:
-    """The weights of the head that a page shows; it came through."""
+def check_page(screen: Screen) -> list[np.ndarray]:
+    """Check that a page was drawn without an error; the weights of the head that it shows."""
     assert screen.status == "FINISHED_SUCCESSFULLY"
     assert not screen.exceptions
     return screen.matrices("one_head")
 
 
 def lost_connection(screen: Screen) -> bool:
-    """True if a page says that the connection was lost."""
+    """True if a page has the message that the connection was lost."""
     return any(page.WELCOME_BACK.encode() in part for part in screen.raw)
 
 
 def headers(
     server: Server, path: str, by: str = "127.0.0.1", **requested: str
 ) -> tuple[int, Message]:
-    """Status and headers of an answer to who asks ``by`` an address of this machine."""
+    """Status and headers of an answer to a client with the address ``by`` of this machine."""
     to, own = ("127.0.0.1", server.port), (by, 0)
     with closing(HTTPConnection(*to, timeout=30, source_address=own)) as connection:
         connection.request(
@@ -149,14 +149,14 @@ def headers(
 
 
 def half_sent(server: Server) -> socket.socket:
-    """A visitor who begins to ask and never ends."""
+    """A connection that sends only half of a request."""
     connection = socket.create_connection(("127.0.0.1", server.port), timeout=60)
     connection.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\nX-Half: ")
     return connection
 
 
-def test_what_strangers_meet(server: Server) -> None:
-    """Headers, cookies, paths that aren't there."""
+def test_headers_cookies_and_missing_paths(server: Server) -> None:
+    """What any client can see without the app."""
     for path in ("/", "/textbook", "/_stcore/health", "/readyz"):
         status, result = headers(server, path)
         assert status == 200, path
@@ -184,12 +184,12 @@ def test_what_strangers_meet(server: Server) -> None:
     assert not list(Path(tempfile.gettempdir()).glob("gpt2viz-*/Caddyfile"))
 
 
-def test_an_address_has_its_share_and_nobody_borrows_anothers(server: Server) -> None:
-    """Of one worker, by its cookie: the proxies before ours say whom they ask for, nobody else."""
+def test_each_client_address_has_its_own_rate_limit(server: Server) -> None:
+    """On one worker, by its cookie. Only trusted proxies can name another client's address."""
     cookie = headers(server, "/")[1]["Set-Cookie"].partition(";")[0]
 
     def ask(by: str, clients: Iterable[str]) -> list[int]:
-        """The numbers of answers and refusals."""
+        """The number of answers and of refusals."""
 
         def ask(client: str) -> tuple[int, str | None]:
             requested = {"Cookie": cookie, "X_Forwarded_For": client}
@@ -206,7 +206,7 @@ def test_an_address_has_its_share_and_nobody_borrows_anothers(server: Server) ->
     assert answered >= 240
     assert refused > 20
     assert ask(proxy, ["192.0.2.2"]) == [1, 0]
-    assert ask(proxy, ["192.0.2.1, 192.0.2.2"]) == [1, 0]  # the proxy's own word is the last one
+    assert ask(proxy, ["192.0.2.1, 192.0.2.2"]) == [1, 0]  # the proxy adds the last one
     assert ask(stranger, ["192.0.2.1"]) == [1, 0]
     answered, refused = ask(stranger, (f"192.0.2.{n % 250}" for n in range(350)))
     assert answered >= 239
@@ -220,7 +220,7 @@ def test_an_address_has_its_share_and_nobody_borrows_anothers(server: Server) ->
         visitor.close()
 
 
-def test_a_worker_that_hangs_is_started_again_and_who_asks_half_is_cut_off(server: Server) -> None:
+def test_a_hung_worker_is_restarted_and_half_sent_requests_are_closed(server: Server) -> None:
     assert server.runs == [1, 1]  # ready: each has drawn its first page
     half = [half_sent(server) for _ in range(20)]
     hung = server.worker_of(0)
@@ -231,15 +231,15 @@ def test_a_worker_that_hangs_is_started_again_and_who_asks_half_is_cut_off(serve
         fresh.append(server.ask("/", seconds=5)[0])
         time.sleep(0.2)
     assert not hung.is_running()
-    # Until it is known to hang, one or two meet it; then all are answered, while it is still there.
+    # One or two requests reach it before it is known to hang; then all are answered.
     assert fresh[-10:] == 10 * [200]
     for connection in half:
-        with connection:  # with 408, or without a word
+        with connection:  # with 408, or closed without an answer
             assert b" 200 " not in connection.recv(100)
     server.wait("2 of 2")
 
 
-def test_a_worker_dies_and_nobody_loses_a_view(server: Server) -> None:
+def test_visitors_of_a_killed_worker_get_their_page_back(server: Server) -> None:
     ids = load_tokenizer(server.model).encode(TEXT)
     weights = np.array(reference(server.model, ids, True)["weights"])[1, 1]
     restarts = sum(server.number("gpt2viz_restarts_total"))
@@ -247,8 +247,8 @@ def test_a_worker_dies_and_nobody_loses_a_view(server: Server) -> None:
     class_ = [first, *(Visitor(server.port, cookie=first.cookie) for _ in range(3))]
     before = [visitor.open("", page_of("mine")) for visitor in class_]
     assert not any(map(lost_connection, before))
-    assert sorted(server.number("gpt2viz_visitors")) == [0, 4]  # the cookie's own worker has all
-    assert sorted(server.number("gpt2viz_runs_total")) == [1, 2]  # each one's first page, and this
+    assert sorted(server.number("gpt2viz_visitors")) == [0, 4]  # the cookie keeps all on one worker
+    assert sorted(server.number("gpt2viz_runs_total")) == [1, 2]  # the first pages, and this
     assert server.ask("/_stcore/metrics")[0] == 404
     shutil.copy(ROOT / "LICENSE", server.model / "model.safetensors")  # shorter than it was
 
@@ -261,7 +261,7 @@ def test_a_worker_dies_and_nobody_loses_a_view(server: Server) -> None:
     assert not lost_connection(back.open("", page_of("mine")))
     back.close()
     for screen in (*before, after):
-        (result,) = well(screen)
+        (result,) = check_page(screen)
         assert_allclose(result, weights, atol=1e-5)
     server.wait("2 of 2")
     assert sum(server.number("gpt2viz_restarts_total")) == restarts + 1

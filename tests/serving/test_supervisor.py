@@ -1,4 +1,4 @@
-"""A process that ends is started again, and all end with their supervisor, however it goes."""
+"""A process that ends is restarted, and all end with their supervisor, even if it is killed."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from gpt2viz.serving.supervisor import FIRST, LATEST, PATIENCE, SOONEST, STEADY,
 
 ROOT = Path(__file__).parents[2]
 
-#: Three parts in place of workers: one that stays, one that turns into another program, one that
-#: ends only when it is killed.
+#: Three stand-ins for workers: one that stays, one that becomes another program, one that ends
+#: only when it is killed.
 STAND_INS = """
 import os, signal, sys, time
 from gpt2viz.serving import supervisor
@@ -44,7 +44,7 @@ supervisor.run(
 
 
 class Group:
-    """A supervisor with stand-ins for workers, and what it has said."""
+    """A supervisor with stand-ins for workers, and its output."""
 
     def __init__(self) -> None:
         self.pids: list[int] = []
@@ -58,7 +58,7 @@ class Group:
         return self.process.stdout.readline().decode().split()
 
     def started(self) -> dict[str, int]:
-        """The processes of the next three parts that are started, by name."""
+        """The process ids of the next three processes that are started, by name."""
         results = [self.line() for _ in range(3)]
         assert {words[0] for words in results} == {"started"}
         self.pids = [int(pid) for *_, pid in results]
@@ -72,8 +72,8 @@ def within(seconds: float, expected: Callable[[], bool]) -> bool:
     return result
 
 
-def is_there(pid: int) -> bool:
-    """True while a process lives; one that has ended but isn't yet buried doesn't."""
+def is_running(pid: int) -> bool:
+    """True while a process runs; a zombie doesn't."""
     try:
         state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except OSError:
@@ -89,15 +89,15 @@ def group() -> Iterator[Group]:
     yield result
     result.process.kill()
     result.process.wait()
-    for pid in filter(is_there, result.pids):  # a fault left them, and they hold on to the pipe
+    for pid in filter(is_running, result.pids):  # left by a failure, and they keep the pipe open
         os.kill(pid, signal.SIGKILL)
     assert result.process.stdout
     result.process.stdout.close()
 
 
-def test_what_dies_is_started_again_and_a_stop_leaves_nothing(group: Group) -> None:
+def test_killed_processes_are_restarted_and_a_stop_ends_all(group: Group) -> None:
     pids = group.started()
-    assert all(map(is_there, pids.values()))
+    assert all(map(is_running, pids.values()))
     for name in ("stays", "becomes"):
         os.kill(pids[name], signal.SIGKILL)
         assert " ".join(group.line()) == f"{name} ended (SIGKILL); it is started again in 0.5 s"
@@ -107,19 +107,19 @@ def test_what_dies_is_started_again_and_a_stop_leaves_nothing(group: Group) -> N
         pids[name] = int(pid)
     os.kill(group.process.pid, signal.SIGTERM)
     assert group.process.wait(10) == 0
-    assert not [name for name, pid in pids.items() if is_there(pid)]
+    assert not [name for name, pid in pids.items() if is_running(pid)]
 
 
-def test_a_supervisor_that_is_killed_leaves_nobody_who_would_listen(group: Group) -> None:
+def test_a_killed_supervisor_leaves_no_processes(group: Group) -> None:
     pids = group.started()
     os.kill(group.process.pid, signal.SIGKILL)
     for name in ("stays", "becomes"):
-        assert within(30, lambda name=name: not is_there(pids[name])), name  # type: ignore[misc]
-    with suppress(ProcessLookupError):  # it hasn't yet put its fingers in its ears
+        assert within(30, lambda name=name: not is_running(pids[name])), name  # type: ignore[misc]
+    with suppress(ProcessLookupError):  # it may not yet ignore SIGTERM
         os.kill(pids["stubborn"], signal.SIGKILL)
 
 
-def test_who_keeps_dying_is_waited_for_longer() -> None:
+def test_restarts_of_a_failing_process_are_delayed_longer() -> None:
     part, now, waits = Process("broken", print), 1000.0, []
     for _ in range(8):
         part._began = now
@@ -130,7 +130,7 @@ def test_who_keeps_dying_is_waited_for_longer() -> None:
     assert part.record_end(now + STEADY + 1) == SOONEST
 
 
-#: A stand-in that answers nothing, as the desk would tell; the second time it is well.
+#: A stand-in that is reported as silent for 9 s at its first start, and as answering at its second.
 MUTE = """
 import time
 from gpt2viz.serving import supervisor
@@ -140,7 +140,7 @@ supervisor.run([part], lambda line: print(line, flush=True))
 """
 
 
-def test_who_hangs_is_killed_and_started_again() -> None:
+def test_a_hung_process_is_restarted() -> None:
     if sys.platform != "linux":
         pytest.skip("only Linux has what it waits with")
     command = [sys.executable, "-c", MUTE]
@@ -152,7 +152,7 @@ def test_who_hangs_is_killed_and_started_again() -> None:
         ):
             assert select([process.stdout], [], [], 10)[0]
             assert process.stdout.readline().decode().strip() == text
-        assert not select([process.stdout], [], [], 1.2)[0]  # it is well, and nothing is said
+        assert not select([process.stdout], [], [], 1.2)[0]  # it answers, and nothing is printed
         process.terminate()
         assert process.wait(10) == 0
 
@@ -165,7 +165,7 @@ def test_who_hangs_is_killed_and_started_again() -> None:
         (7, PATIENCE - 1, 900.0, False),
         (0, 900.0, 900.0, False),
     ],
-    ids=["silent for long", "not yet", "it has just begun", "it isn't there"],
+    ids=["silent for long", "not yet", "just started", "not running"],
 )
-def test_who_hangs(pid: int, age: float, silent: float, hangs: bool) -> None:
+def test_hangs(pid: int, age: float, silent: float, hangs: bool) -> None:
     assert Process("worker", print, lambda: silent, pid, _began=1000.0).hangs(1000 + age) is hangs
