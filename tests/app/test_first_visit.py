@@ -24,7 +24,7 @@ from tests.app.cases import each
 from tests.app.pages import ROOT, chips, open_page, page_text, plain
 from tests.app.test_frame import saved
 from tests.bundled import N_LAYER, bundled_model, ids_of, weights
-from tests.docs.examples import keeps, row_of
+from tests.docs.examples import keeps_promise, row_of
 from tests.llama_checkpoints import write_llama
 
 
@@ -267,7 +267,7 @@ def test_an_example_is_offered_where_its_promise_is_kept_and_its_line_holds(
     example: Example,
 ) -> None:
     """If an earlier example isn't offered: python -m tests.docs.examples"""
-    holds = keeps(example)
+    holds = keeps_promise(example)
     assert is_offered(example, BUNDLED.name) == holds
     assert holds or example.answer
     if example is FIRST or not holds:

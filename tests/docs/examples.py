@@ -1,10 +1,10 @@
-"""Try sentences for the examples of the first screen: which of them do what is said of them?
+"""Try sentences for the examples of the first screen, and print which of them keep their promise.
 
     python -m tests.docs.examples
 
-Each example promises something of the head that it finds, and some how the text goes on. The
-bundled model is offered those whose sentence keeps the promise there; on another one a sentence
-of ``TRIED`` may do better. The numbers are those of a GPT-2 that shares no code with the package.
+Each example promises something about the head that it finds, and some how the text continues. The
+bundled model offers those whose sentence keeps the promise; on another model a sentence of
+``TRIED`` may do better. The numbers are those of a GPT-2 that shares no code with the package.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from gpt2viz.app.frame.examples import EXAMPLES, Example
 from tests.bundled import best, bundled_model, ids_of, stages, weights
 from tests.numpy_gpt2 import softmax
 
-#: Other sentences that were tried, by the example's name: each with the word that asks, and the one
-#: that it is asked about, if any.
+#: Other sentences, by the example's name: each with the word whose row is shown, and the word that
+#: it should attend to, if any.
 TRIED = {
     "Crane": [("A crane lifted steel", "steel", "")],
     "Pronoun": [
@@ -39,14 +39,14 @@ TRIED = {
 
 
 def tried(example: Example) -> list[Example]:
-    """The example, then as it would be on other sentences."""
+    """The example, then the same with other sentences."""
     others = TRIED.get(example.name, ())
     return [example, *(replace(example, text=t, word=word, of=of) for t, word, of in others)]
 
 
 class Row(NamedTuple):
-    """A head's weights (T,) from the token at ``query``, and the place of the ``key``
-    that it is asked about, if any. It has ``most`` of the habit that it is picked for."""
+    """A head's weights (T,) from the token at ``query``, and the position of the ``key`` that it
+    should attend to, if any. ``most`` is the head's score of the example's habit."""
 
     most: float
     weights: np.ndarray
@@ -56,13 +56,13 @@ class Row(NamedTuple):
 
 
 def _copied(row: Row) -> float:
-    """Weight on what followed the query's token before."""
+    """The weight on what followed earlier occurrences of the query's token."""
     after = [j + 1 for j in range(row.query) if row.tokens[j] == row.tokens[row.query]]
     return float(row.weights[after].sum())
 
 
-#: What is to be seen in the row, by the habit that the head has most of; "" is a look at a word.
-SEEN: dict[str, tuple[str, Callable[[Row], float]]] = {
+#: The number that the row shows, by the habit that chooses the head; "" is attention to a word.
+MEASURES: dict[str, tuple[str, Callable[[Row], float]]] = {
     "entropy": ("largest weight", lambda row: row.weights.max()),
     "": ("weight on the other word", lambda row: row.weights[row.key or 0]),
     "induction": ("weight on what followed", _copied),
@@ -73,9 +73,9 @@ SEEN: dict[str, tuple[str, Callable[[Row], float]]] = {
 def measured(
     habit: str, shown: np.ndarray, tokens: list[str], requested: int, seen: int
 ) -> np.ndarray:
-    """(n_layer, nh): how much of a habit each head has, by loops over its weights ``shown``.
+    """(n_layer, nh): each head's score of a habit, by loops over its weights ``shown``.
 
-    Without a habit: what it gives to token ``seen`` for the one ``asked``.
+    Without a habit: its weight from token ``requested`` on token ``seen``.
     """
     T = len(tokens)
     earlier = [[j for j in range(t) if tokens[j] == tokens[t]] for t in range(T)]
@@ -91,7 +91,7 @@ def measured(
 
 
 def row_of(example: Example) -> tuple[tuple[int, int], Row]:
-    """The head that has most of the habit on a sentence, and its row of the word that asks."""
+    """The head with the highest score of the habit on a sentence, and its row of the word."""
     tokenizer = bundled_model().tokenizer
     tokens = [tokenizer.token_bytes(n).decode() for n in tokenizer.encode(example.text)]
     query = max(n for n, token in enumerate(tokens) if token.strip() == example.word)
@@ -102,29 +102,29 @@ def row_of(example: Example) -> tuple[tuple[int, int], Row]:
     return head, Row(float(every[head]), shown[head][query], tokens, query, key)
 
 
-def goes_on(example: Example) -> float:
-    """The probability of the answer that the example promises, 1 where there is none."""
+def answer_probability(example: Example) -> float:
+    """The probability of the answer that the example promises, or 1 without one."""
     p = softmax(stages(example.text)["logits"][-1])
     return float(p[ids_of(example.answer)[0]]) if example.answer else 1.0
 
 
-def keeps(example: Example) -> bool:
-    """True if the bundled model does what the example promises."""
+def keeps_promise(example: Example) -> bool:
+    """True if the bundled model keeps the example's promise."""
     row = row_of(example)[1]
     least, most = (0.2, 0.7) if example.habit == "entropy" else (example.least, 1.0)
-    shown = least <= SEEN[example.habit][1](row) <= most and row.most >= example.least
-    return bool(shown and goes_on(example) >= 0.5)
+    shown = least <= MEASURES[example.habit][1](row) <= most and row.most >= example.least
+    return bool(shown and answer_probability(example) >= 0.5)
 
 
 def main() -> None:
-    """Print what each sentence reaches, and which keep the promise."""
+    """Print the numbers of each sentence, and which keep the promise."""
     for example in EXAMPLES:
-        what, number = SEEN[example.habit]
+        what, number = MEASURES[example.habit]
         print(f"\n{example.name}: {what}; most of the habit; probability of the answer")
         for candidate in tried(example):
             (layer, head), row = row_of(candidate)
-            numbers = f"{number(row):5.2f} {row.most:5.2f} {goes_on(candidate):5.2f}"
-            mark = "kept" * keeps(candidate)
+            numbers = f"{number(row):5.2f} {row.most:5.2f} {answer_probability(candidate):5.2f}"
+            mark = "kept" * keeps_promise(candidate)
             print(f"  {numbers}  {layer}.{head}  {mark:4}  {candidate.text} ({candidate.word})")
 
 

@@ -3,8 +3,7 @@
     make gallery
 
 Writes docs/pictures/PAGE.png for every link of docs/gallery.md, the first page wide and narrow,
-light and dark, and the README's picture. It asserts nothing; the test of the
-gallery does.
+light and dark, and the README's pictures. It asserts nothing: the test of the gallery does.
 """
 
 from __future__ import annotations
@@ -37,22 +36,22 @@ SMOLLM2 = (
 
 
 def entries() -> list[tuple[str, str, str]]:
-    """(page, address below the server, picture) of all that the gallery shows."""
+    """(page, path and query, picture) of all entries of the gallery."""
     return ENTRY.findall((DOCS / "gallery.md").read_text(encoding="utf-8"))
 
 
 def first_screens() -> list[tuple[int, int, Any, str]]:
-    """(width, height, light or dark, picture) of the first page's views."""
+    """(width, height, light or dark, picture) of the first page's pictures."""
     text = (DOCS / "gallery.md").read_text(encoding="utf-8")
     result = re.findall(r"\((pictures/first-(\d+)x(\d+)-(light|dark)\.png)\)", text)
     return [(int(width), int(height), scheme, name) for name, width, height, scheme in result]
 
 
 def photograph(page: Page, address: str, target: Path) -> None:
-    """Save what stands on the page, in 128 colours."""
+    """Save a screenshot of the page, in 128 colours."""
     page.goto(address)
     settle(page)
-    page.wait_for_timeout(1500)  # fonts and fading
+    page.wait_for_timeout(1500)  # fonts and transitions
     shot = Image.open(io.BytesIO(page.screenshot()))
     target.parent.mkdir(exist_ok=True)
     shot.convert("RGB").quantize(128).save(target, optimize=True)

@@ -1,8 +1,8 @@
-"""The lessons' sheets to print, with answers and without, from ``sheet.md`` beside this.
+"""The lessons' printable sheets, with and without answers, made from ``sheet.md``.
 
-In ``sheet.md`` a figure is a name in braces, an answer of a word or two stands in [[ ]], and one of
-a sentence or two is quoted. The figures are those of the NumPy GPT-2 and of sums done as students
-do them: from the numbers as they are printed.
+In ``sheet.md`` a number is a name in braces, a short answer stands in [[ ]], and an answer of a
+sentence or two is quoted. The numbers come from the NumPy GPT-2, and from calculations done as
+students do them: with the numbers as printed.
 """
 
 from __future__ import annotations
@@ -57,16 +57,16 @@ def _vector(numbers: tuple[float, ...]) -> str:
 def model(text: str, off: tuple[int, int] | None = None) -> Mapping[str, np.ndarray]:
     """Every stage of a text in NumPy; with one head off, if one is named."""
 
-    def become(layer: int, heads: np.ndarray) -> np.ndarray:
+    def turn_off(layer: int, heads: np.ndarray) -> np.ndarray:
         silent = np.arange(len(heads)) == off[1] if off and off[0] == layer else np.zeros(1, bool)
         return np.where(silent[:, None, None], 0, heads)
 
     ids = ids_of(text)
-    return reference(BUNDLED, ids, causal=True, edit_heads=become)
+    return reference(BUNDLED, ids, causal=True, edit_heads=turn_off)
 
 
 def guesses() -> dict[str, str]:
-    """The model's guesses after the sentence, after its beginning, and without a head."""
+    """The model's predictions after the sentence, after its beginning, and without a head."""
     name = bundled_model().tokenizer.decode
     long, short, off = model(CATS), model(SHORT), model(CATS, back())
     chances, few, left = (run["next_token_probabilities"] for run in (long, short, off))
@@ -85,7 +85,7 @@ def guesses() -> dict[str, str]:
 
 
 def by_hand() -> dict[str, str]:
-    """Weights from the scores of the row that the guide opens, and the crane's mixture."""
+    """The softmax of the row that the guide opens, and the crane's mixture of values."""
     guide = (LESSONS.parent / "teachers.md").read_text(encoding="utf-8")
     (result,) = re.findall(r"/head\?text=A\+crane\+ate\+fish&layer=(\d+)&head=(\d+)", guide)
     layer, head = map(int, result)
@@ -143,14 +143,14 @@ def counts() -> dict[str, str]:
 
 @cache
 def figures() -> dict[str, str]:
-    """All that the sheet has in braces."""
+    """All numbers of the sheet, by their names in braces."""
     heads = {name: f"{at[0]}.{at[1]}" for name, at in (("back", back()), ("copier", copier()))}
     texts = {"cats": CATS, "short": SHORT, "crane": CRANE}
     return texts | heads | guesses() | by_hand() | counts()
 
 
 def sheet(answers: bool) -> str:
-    """The sheet as a page of HTML that prints, and needs no other file."""
+    """The sheet as a printable page of HTML, in one file."""
     text = SHEET.read_text(encoding="utf-8").format_map(figures())
     if answers:
         text = re.sub(r"\[\[(.*?)\]\]", r'<b class="answer">\1</b>', text)
@@ -167,6 +167,6 @@ def sheet(answers: bool) -> str:
 
 
 def sheets() -> dict[Path, str]:
-    """Both sheets, by the file in which they stand."""
+    """Both sheets, by file."""
     names = {"sheet.html": False, "sheet-answers.html": True}
     return {LESSONS / name: sheet(answers) for name, answers in names.items()}

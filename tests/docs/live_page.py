@@ -1,4 +1,4 @@
-"""Put the page that runs the model beside the docs, whose first page frames it."""
+"""Write the page that runs the model into the docs, whose first page embeds it."""
 
 from __future__ import annotations
 
@@ -9,5 +9,5 @@ import gpt2viz
 
 
 def on_post_build(config: Any) -> None:
-    """Write it once the docs are built: MkDocs calls this."""
+    """MkDocs calls this after building the docs."""
     gpt2viz.write_page(gpt2viz.load_model(), Path(config["site_dir"]) / "attention.html")

@@ -1,8 +1,8 @@
-"""Run the example notebook, and keep what comes out.
+"""Run the example notebook, and save it with its outputs.
 
 python -m tests.docs.notebook
 
-Without plotly.js, which is megabytes and is put in again by whoever runs it.
+Without plotly.js, which is megabytes and is added again when the notebook runs.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _FIGURE = "application/vnd.plotly.v1+json"
 
 
 def run() -> nbformat.NotebookNode:
-    """The example, run from the root in a kernel of its own."""
+    """The example notebook, run from the root in its own kernel."""
     notebook = nbformat.read(EXAMPLE, as_version=4)
     resources = {"metadata": {"path": str(EXAMPLE.parents[1])}}
     NotebookClient(notebook, timeout=120, kernel_name="python3", resources=resources).execute()
@@ -25,7 +25,7 @@ def run() -> nbformat.NotebookNode:
 
 
 def main() -> None:
-    """Write the example with its outputs."""
+    """Write the example notebook with its outputs."""
     notebook = run()
     for cell in notebook.cells:
         cell.metadata.pop("execution", None)  # the time of day

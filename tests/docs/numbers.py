@@ -1,10 +1,10 @@
-"""Find again, on the bundled model, every head and number that the guides name, and write them.
+"""Find every head and number that the guides name again, on the bundled model, and write them.
 
 python -m tests.docs.numbers
 
-The tour's two heads and the sheets of the lessons are written too. What the sentences around them
-claim is tested; where a new model makes one untrue, the test fails, and somebody has to write
-another sentence.
+The tour's two heads and the sheets of the lessons are written too. Tests check the claims of the
+sentences around the numbers; if a new model makes one untrue, the test fails and the sentence has
+to be rewritten.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from tests.docs import lessons
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 TOUR = ROOT / "gpt2viz" / "app" / "frame" / "tour.py"
-#: The plans of lessons.
+#: The lesson plans.
 PLANS = ("teachers.md", "lessons/90-minutes.md", "lessons/week.md")
 #: The guides that name heads.
 GUIDES = (*PLANS, "researchers.md", "gallery.md")
@@ -52,7 +52,7 @@ _FORMS = (
 
 
 def heads() -> dict[str, Head]:
-    """The heads that the guides name, by what they do: found by the numbers of ``CATS``."""
+    """The heads that the guides should name, by role, found with the text ``CATS``."""
     first, second = copiers()[:2]
     return {
         "back": back(),
@@ -64,7 +64,7 @@ def heads() -> dict[str, Head]:
 
 
 def _reads_itself(layer: int, head: int) -> Head:
-    """The head by which a copier's query knows its own token; else the one that most reads it."""
+    """The head that tells a copier's query its own token, or one that attends to itself."""
     model = bundled_model()
     row = gpt2viz.explain_row(model, gpt2viz.trace(model, CATS), layer, head, query=9)
     result = re.fullmatch(r"head (\d+)\.(\d+)", gpt2viz.reason(row, key=3).pairs[0].query_part)
@@ -72,7 +72,7 @@ def _reads_itself(layer: int, head: int) -> Head:
 
 
 def named() -> dict[str, Head]:
-    """The heads that the guides name now."""
+    """The heads that the guides name at present."""
     result = {}
     for role, (guide, pattern) in _NAMED.items():
         (head,) = set(re.findall(pattern, (DOCS / guide).read_text(encoding="utf-8")))
@@ -90,9 +90,9 @@ def with_heads(text: str, before: dict[str, Head], now: dict[str, Head]) -> str:
 
 
 def with_outputs(text: str) -> str:
-    """A guide whose code says, in comments, what its ``print`` prints.
+    """A guide with the output of its code's ``print`` calls, in comments.
 
-    Runs all blocks in order, in the current folder, where their files are written too.
+    Runs all code blocks in order, in the current folder, where they also write files.
     """
     space: dict[str, object] = {}
 
@@ -129,7 +129,7 @@ def _with_outputs(code: str, space: dict[str, object]) -> str:
 
 
 def command(line: str) -> None:
-    """Run a line of a guide, but for one that opens the app."""
+    """Run a command line of a guide, unless it opens the app."""
     name, *arguments = shlex.split(line)
     if arguments == ["app"]:
         return
@@ -145,19 +145,19 @@ def chance(text: str, word: str, edits: str = "", causal: bool = True) -> float:
     return float(run.next_token_probabilities[0, model.tokenizer.encode(f" {word}")[0]])
 
 
-def likeliest(text: str, causal: bool = True) -> str:
+def most_probable(text: str, causal: bool = True) -> str:
     """The word that most probably comes next."""
     model = bundled_model()
     run = gpt2viz.trace(model, text, causal=causal)
     return model.tokenizer.decode([int(run.next_token_probabilities[0].argmax())]).strip()
 
 
-def taught() -> dict[str, tuple[str, ...]]:
-    """The lesson's sentences with numbers: a pattern of each, and what its groups have to say."""
+def sentences_with_numbers() -> dict[str, tuple[str, ...]]:
+    """The lessons' sentences with numbers: a pattern for each, and the values of its groups."""
     result = heads()
     off, one_off = (f"off:{layer}.{head}" for layer, head in (result["back"], result["copier"]))
     on, down, short = chance(CATS, "on"), chance(CATS, "down"), "The cat sat"
-    future = likeliest(CRANE, causal=False)
+    future = most_probable(CRANE, causal=False)
     copied = float(weights(CATS)[result["copier"]][9, 3])
     both: dict[str, tuple[Any, ...]] = {
         r"\*on\* leads with (\d+ %), \*down\* has (\d+ %)": (on, down),
@@ -178,8 +178,8 @@ def taught() -> dict[str, tuple[str, ...]]:
 
 
 def with_lesson(text: str) -> str:
-    """A lesson's plan with what ``taught`` says, wherever it says it."""
-    for pattern, values in taught().items():
+    """A lesson plan with the values of ``sentences_with_numbers``."""
+    for pattern, values in sentences_with_numbers().items():
         for result in reversed(list(re.finditer(pattern, text))):
             for n in range(len(values), 0, -1):
                 text = text[: result.start(n)] + values[n - 1] + text[result.end(n) :]
@@ -187,7 +187,7 @@ def with_lesson(text: str) -> str:
 
 
 def rewritten() -> dict[Path, str]:
-    """Every guide, and the tour, as it should be. Runs their code in the current folder."""
+    """Every guide, and the tour, with the right numbers. Runs their code in the current folder."""
     before, now = named(), heads()
     read = {name: (DOCS / name).read_text(encoding="utf-8") for name in GUIDES}
     guides = {name: with_heads(text, before, now) for name, text in read.items()}
@@ -200,7 +200,7 @@ def rewritten() -> dict[Path, str]:
 
 
 def main() -> None:
-    """Write what is no longer true, and say which files changed."""
+    """Write the files that are out of date, and print their names."""
     with tempfile.TemporaryDirectory() as folder, chdir(folder):
         Path("books.txt").write_text(f"{CATS}.\n" * 4, encoding="utf-8")
         result = rewritten()

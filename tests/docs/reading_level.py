@@ -1,8 +1,8 @@
 """A text's reading level: its Flesch–Kincaid grade, the school year in which one can read it.
 
 Kincaid, Fishburne, Rogers & Chissom 1975, *Derivation of New Readability Formulas*. Syllables are
-counted by spelling: groups of vowels, but for those that aren't heard. Names, code, formulas,
-numbers and references are no prose, and aren't counted.
+counted by spelling: groups of vowels, except silent ones. Code, formulas, numbers and references
+are no prose, and aren't counted.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-#: What is no prose in a page's Markdown, each with what stands in its place.
-_LEFT_OUT = (
+#: Markdown that is no prose, each pattern with its replacement.
+_NO_PROSE = (
     (r"(?m)^\|.*$", " "),  # tables
     (r"\([^()]*\b(?:19|20)\d\d\b[^()]*\)", " "),  # references
     (r"`[^`]*`|\$[^$]*\$", " "),  # code and formulas
@@ -21,11 +21,11 @@ _LEFT_OUT = (
     (r"\be\.g\.|\bi\.e\.|\bet al\.", " "),
 )
 _WORD = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*")
-#: Vowels together that are heard apart, as in "being", "causal", "create" and "linear".
+#: Adjacent vowels in two syllables, as in "being", "causal", "create" and "linear".
 _APART = re.compile(r"[aeiouy]ing|ia(?!l\b|n\b)|io(?!n|us)|iu|eo|(?<!q)ua|die|crea|idea|inea")
 #: A y between vowels is a consonant, as in "layer".
 _CONSONANT = re.compile(r"(?<=[aeou])y(?=[aeiou])(?!ing)")
-#: An e that isn't heard, as in "made", "scores", "trained" and "likely", but in "table".
+#: A silent e, as in "made", "scores", "trained" and "likely", but not in "table".
 _SILENT = re.compile(
     r"(?<=[^aeiouy])(?<![^aeiouyrwl]l)(?:e|(?<![sxzcg])(?<![sc]h)es|(?<![td])ed)$"
     r"|(?<=[^aeiouy])e(?=ly$)"
@@ -44,8 +44,8 @@ def _of_one(word: str) -> int:
 
 
 def sentences(markdown: str) -> list[list[str]]:
-    """The words of each sentence of what a page writes; a paragraph ends one too."""
-    for pattern, instead in _LEFT_OUT:
+    """The words of each sentence of a page's Markdown; a paragraph also ends a sentence."""
+    for pattern, instead in _NO_PROSE:
         markdown = re.sub(pattern, instead, markdown)
     parts = re.split(r"[.?!]+[”’)*]*(?=\s|$)|\n\s*\n|\n- ", markdown.replace("*", ""))
     result = ([w for w in _WORD.findall(part) if len(w) > 1 or w in "aAI"] for part in parts)
@@ -55,7 +55,7 @@ def sentences(markdown: str) -> list[list[str]]:
 def grade(texts: Iterable[str]) -> float:
     """The Flesch–Kincaid grade of several texts in Markdown, taken together.
 
-    Raises ``ValueError`` where they hold no words.
+    Raises ``ValueError`` if they have no words.
     """
     results = [words for text in texts for words in sentences(text)]
     if not results:

@@ -1,9 +1,9 @@
-"""Make the gallery's single pictures: run each of its lines and keep what it draws.
+"""Make the gallery's single pictures: run each of its lines and save the picture.
 
 python -m tests.docs.single_pictures
 
-Writes docs/pictures/one-NAME.png, at most ``WIDEST`` pixels wide and in 64 colours; each says in
-its metadata which line drew it. It asserts nothing; the test of the gallery does.
+Writes docs/pictures/one-NAME.png, at most ``WIDEST`` pixels wide and in 64 colours, with the line
+that drew it in the metadata. It asserts nothing: the test of the gallery does.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ ENTRY = re.compile(
 
 
 def entries() -> list[tuple[str, Path]]:
-    """(line, picture) of all that the gallery draws with one line."""
+    """(line, picture) of all entries that the gallery draws with one line."""
     text = (DOCS / "gallery.md").read_text(encoding="utf-8")
     return [(line, DOCS / picture) for line, picture in ENTRY.findall(text)]
 
 
 def drawn() -> Iterator[tuple[str, Path, Any]]:
-    """(line, picture, what the line makes), each line run after the gallery's beginning."""
+    """(line, picture, result of the line), each line run after the gallery's first code block."""
     text = (DOCS / "gallery.md").read_text(encoding="utf-8")
     beginning = re.findall(r"```python\n(.*?)```", text, re.DOTALL)[0]
     space: dict[str, Any] = {}
@@ -49,15 +49,15 @@ def drawn() -> Iterator[tuple[str, Path, Any]]:
 
 
 def as_png(made: Any) -> bytes:
-    """A figure, laid out anew where it is too wide, or a view."""
+    """A figure, redrawn narrower if it is too wide, or a view, as PNG."""
     if isinstance(made, gpt2viz.AttentionView):
-        return photographed(made)
+        return screenshot(made)
     wide = made.layout.width > WIDEST
     return export.figure_bytes(made, "png", width=WIDEST if wide else None)
 
 
-def photographed(view: gpt2viz.AttentionView) -> bytes:
-    """A page as a browser shows it, as PNG."""
+def screenshot(view: gpt2viz.AttentionView) -> bytes:
+    """A view's page in a browser, as PNG."""
     with sync_playwright() as playwright, TemporaryDirectory() as folder:
         browser = playwright.chromium.launch(executable_path=find_chromium(), args=list(FLAGS))
         page = browser.new_page(viewport={"width": 1000, "height": 525})
@@ -70,7 +70,7 @@ def photographed(view: gpt2viz.AttentionView) -> bytes:
 
 
 def main() -> None:
-    """Draw them all."""
+    """Draw all single pictures."""
     for line, target, made in drawn():
         picture = Image.open(io.BytesIO(as_png(made))).convert("RGB")
         picture.thumbnail((WIDEST, WIDEST), Image.Resampling.LANCZOS)

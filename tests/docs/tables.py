@@ -1,4 +1,4 @@
-"""Write the docs' tables of an address's parameters, a run's stages and heads' scores, as declared.
+"""Write the docs' tables of address parameters, stages and head scores from their declarations.
 
 python -m tests.docs.tables
 """
@@ -19,7 +19,7 @@ _READING = set(pages.PAGES) - {pages.GLOSSARY}
 
 
 def _table(*rows: Sequence[str]) -> str:
-    """Rows of cells as Markdown, the columns' names first."""
+    """Rows of cells as a Markdown table; the first row has the column names."""
     lines = [rows[0], ["---"] * len(rows[0]), *rows[1:]]
     return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
 
@@ -66,7 +66,7 @@ TABLES = {"address.md": address, "api.md": stages, "researchers.md": scores}
 
 
 def main() -> None:
-    """Write each table into its page, in place of the one that is there."""
+    """Replace each table in its page."""
     for page, make in TABLES.items():
         before = (DOCS / page).read_text(encoding="utf-8")
         start, _, rest = before.partition(make().partition("\n")[0])

@@ -1,4 +1,4 @@
-"""The guides are true: links open what they say, code runs as it stands, numbers are right."""
+"""The guides are correct: links open the right page, code runs as written, numbers are right."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def read(name: str) -> str:
 
 @pytest.fixture
 def packaged(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """SmolLM2 is listed where it is installed, and hidden again at the end."""
+    """List SmolLM2 if it is installed; hide it again at the end."""
     monkeypatch.delenv(settings.PACKAGED_VARIABLE)
     run_cache._folders.cache_clear()
     yield
@@ -50,7 +50,7 @@ def packaged(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("packaged")
-def test_a_link_opens_its_page_with_all_that_it_asks_for(subtests: pytest.Subtests) -> None:
+def test_links_open_their_page_with_all_parameters(subtests: pytest.Subtests) -> None:
     texts = "\n".join(path.read_text("utf-8") for path in DOCS.rglob("*.md"))
     for link in sorted(set(re.findall(r"\((http://127\.0\.0\.1:8501/[^)]*)\)", texts))):
         with subtests.test(link):
@@ -64,21 +64,21 @@ def test_a_link_opens_its_page_with_all_that_it_asks_for(subtests: pytest.Subtes
             assert {name: known[name].raw for name in requested} == requested
 
 
-def test_the_guides_say_what_the_model_does(
+def test_the_guides_numbers_are_those_of_the_model(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Their code runs as it stands. Where this fails: python -m tests.docs.numbers"""
+    """Their code runs as written. If this fails: python -m tests.docs.numbers"""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(SCORES, "_known", dict(SCORES))  # a guide registers one
     Path("books.txt").write_text(f"{CATS}.\n" * 4, encoding="utf-8")
     for path, text in numbers.rewritten().items():
         assert text == path.read_text(encoding="utf-8"), path.name
-    make_model = {path.name for path in tmp_path.iterdir()}
-    assert {"copying.npz", "copying.csv", "copying.html", "results"} <= make_model
-    assert {"copying.svg", "copying.pdf"} <= make_model
+    made = {path.name for path in tmp_path.iterdir()}
+    assert {"copying.npz", "copying.csv", "copying.html", "results"} <= made
+    assert {"copying.svg", "copying.pdf"} <= made
 
 
-def test_another_head_and_another_number_are_written_anew() -> None:
+def test_changed_heads_and_outputs_are_rewritten() -> None:
     before, now = {"back": (0, 0), "copier": (1, 4)}, {"back": (1, 4), "copier": (2, 11)}
     guide = "layer=1&head=4, off:1.4,off:0.0; Layer 0, head 0; head 1.41; heatmap(1, 4)"
     expected = "layer=2&head=11, off:2.11,off:1.4; Layer 1, head 4; head 1.41; heatmap(2, 11)"
@@ -87,9 +87,7 @@ def test_another_head_and_another_number_are_written_anew() -> None:
     assert numbers.with_outputs(code) == code.replace("# 3", "# 2").replace("# 5", "# 0\n# 1")
 
 
-def test_every_line_for_those_who_come_from_another_tool_runs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_every_line_of_coming_from_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     guide = read("coming_from.md")
     words = WordLevel({word: n for n, word in enumerate(["?", "A", "crane", "ate", "fish"])}, "?")
@@ -101,7 +99,7 @@ def test_every_line_for_those_who_come_from_another_tool_runs(
     small = {"Tokenizer": cut, "ImageProcessor": pixels}
     for kind, family in {"": "ViT", "ForCausalLM": "Llama", "ForSeq2SeqLM": "T5"}.items():
         small[f"Model{kind}"] = test_watch.make_model(family)
-    for name, instead in small.items():  # of what a person downloads
+    for name, instead in small.items():  # in place of downloads
         monkeypatch.setattr(f"transformers.Auto{name}.from_pretrained", lambda _, x=instead: x)
     Image.new("RGB", (40, 30)).save("crane.png")
     space: dict[str, object] = {}
@@ -116,9 +114,7 @@ def test_every_line_for_those_who_come_from_another_tool_runs(
     assert Path("attention.html").is_file()
 
 
-def test_the_code_of_the_readme_runs_as_it_stands(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_readmes_code_runs_as_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("books.txt").write_text(f"{CATS}.\n" * 4, encoding="utf-8")
     shutil.copytree(gpt2viz.BUNDLED, "folder", ignore=shutil.ignore_patterns("survey"))
@@ -133,18 +129,18 @@ def test_the_code_of_the_readme_runs_as_it_stands(
         if "convert" not in line:  # needs another program's file, and has its own test
             numbers.command(line)
     assert len(lines) > 5
-    make_model = {path.name for path in tmp_path.iterdir()}
-    assert {"run.npz", "head.html", "attention.html"} <= make_model
+    made = {path.name for path in tmp_path.iterdir()}
+    assert {"run.npz", "head.html", "attention.html"} <= made
     assert (tmp_path / "folder" / "survey" / "heads.parquet").is_file()
-    assert "weights.svg" in make_model
+    assert "weights.svg" in made
 
 
-def test_what_the_lesson_and_the_guide_claim() -> None:
+def test_claims_of_the_lessons_and_the_guide() -> None:
     result, shown = numbers.heads(), weights(CATS)
     (layer, head), (early, one_back) = result["copier"], result["back"]
     off, one_off = f"off:{early}.{one_back}", f"off:{layer}.{head}"
     on, down = (numbers.chance(CATS, word) for word in ("on", "down"))
-    assert (numbers.likeliest(CATS), numbers.likeliest("The cat sat")) == ("on", "down")
+    assert (numbers.most_probable(CATS), numbers.most_probable("The cat sat")) == ("on", "down")
     assert early == 0 < layer
     assert on > down
     assert numbers.chance(CATS, "down", off) > numbers.chance(CATS, "on", off)
@@ -157,8 +153,8 @@ def test_what_the_lesson_and_the_guide_claim() -> None:
     assert shown[result["rests"]][1:, 0].mean() > 0.5
 
 
-def test_every_chance_in_a_plan_is_worked_out() -> None:
-    result = dict.fromkeys(numbers.taught(), 0)
+def test_every_probability_in_a_lesson_plan_is_computed() -> None:
+    result = dict.fromkeys(numbers.sentences_with_numbers(), 0)
     for name in numbers.PLANS:
         text = read(name)
         held: set[int] = set()
@@ -170,7 +166,7 @@ def test_every_chance_in_a_plan_is_worked_out() -> None:
     assert all(result.values()), result
 
 
-def test_the_plans_name_chapters_and_tasks_that_there_are() -> None:
+def test_lesson_plans_name_existing_chapters_and_tasks() -> None:
     titles, tasks = [chapter.title for chapter in CHAPTERS.values()], set()
     n_tasks = lessons.sheet(answers=True).count("<h2>")
     for name, column in (("90-minutes", 2), ("week", 3)):
@@ -185,7 +181,7 @@ def test_the_plans_name_chapters_and_tasks_that_there_are() -> None:
         assert {int(n) for n in re.findall(r"[Tt]ask (\d)", text)} <= tasks
 
 
-def test_lessons_are_plain_to_read() -> None:
+def test_lessons_are_easy_to_read() -> None:
     for path in (*lessons.LESSONS.glob("*.md"), lessons.SHEET):
         text = path.read_text(encoding="utf-8")
         written = [line for line in re.split(r"\n\s*\n", text) if not line.startswith(("#", "|"))]
@@ -193,7 +189,7 @@ def test_lessons_are_plain_to_read() -> None:
         assert max(len(words) for part in written for words in sentences(part)) <= 30, path.name
 
 
-def test_words_and_syllables_are_counted_as_they_are_read_aloud() -> None:
+def test_words_syllables_and_grade_are_counted() -> None:
     written = "|a|b|\n[The](glossary?term=x) **cat** sat. `x = 1` is $y^2$: it's 3.5 (Xiao 2023)!"
     assert [" ".join(words) for words in sentences(written)] == ["The cat sat", "is it's"]
     heard = {
@@ -210,14 +206,14 @@ def test_words_and_syllables_are_counted_as_they_are_read_aloud() -> None:
         grade(["$x$"])
 
 
-def test_the_nudge_that_the_guide_tells_of_is_that_of_the_recipe() -> None:
+def test_the_guides_nudge_is_that_of_the_recipe() -> None:
     (nudge,) = (n for n in Recipe().nudges if n.toward == "previous token")
     assert nudge.start == 0
     guide = " ".join(read("teachers.md").split())
     assert f"the first {nudge.steps} of {Recipe().steps:,} steps of its training" in guide
 
 
-def test_the_sheet_has_no_figure_that_is_not_worked_out() -> None:
+def test_every_number_of_the_sheet_is_computed() -> None:
     source = lessons.SHEET.read_text(encoding="utf-8")
     assert re.findall(r"\d", re.sub(r"\{\w+\}|GPT-2", "", source)) == []
     message, sheet = lessons.figures(), lessons.sheet(answers=True)
@@ -230,7 +226,7 @@ def test_the_sheet_has_no_figure_that_is_not_worked_out() -> None:
     assert sheet.count("×") == int(message["hidden"]) == 6
 
 
-def test_the_students_sheet_has_a_gap_for_each_answer_and_needs_no_other_file() -> None:
+def test_the_students_sheet_has_a_gap_for_each_answer() -> None:
     source = lessons.SHEET.read_text(encoding="utf-8").format_map(lessons.figures())
     students, answers = lessons.sheet(answers=False), lessons.sheet(answers=True)
     short, long = re.findall(r"\[\[(.*?)\]\]", source), re.findall(r"(?m)^> (.*)$", source)
@@ -243,8 +239,8 @@ def test_the_students_sheet_has_a_gap_for_each_answer_and_needs_no_other_file() 
         assert not re.search(r"https?:|<script|src=|href=|@import|url\(", page)
 
 
-def test_more_than_one_copying_head_needs_the_one_that_looks_back() -> None:
-    """As the plan of 90 minutes says of its two experiments."""
+def test_several_copying_heads_need_the_previous_token_head() -> None:
+    """As the 90-minute plan says of its two experiments."""
     without = lessons.model(CATS, numbers.heads()["back"])["weights"]
     assert len(copiers()) > 1
     for layer, head in copiers():
@@ -259,7 +255,7 @@ def test_every_public_name_is_in_the_reference() -> None:
     assert listed - {"export"} == set(gpt2viz.__all__)
 
 
-def test_tables_have_all_that_is_declared() -> None:
+def test_tables_match_the_declarations() -> None:
     for page, table in TABLES.items():
         written = f"\n\n{table()}\n\n"
         assert written in f"{read(page)}\n", "python -m tests.docs.tables writes it anew"
@@ -282,11 +278,11 @@ def test_each_line_of_the_gallery_draws_its_picture() -> None:
     result = list(single_pictures.drawn())
     assert len(result) == 9
     assert {path for _, path, _ in result} == set((DOCS / "pictures").glob("one-*.png"))
-    for line, path, make_model in result:
-        if isinstance(make_model, gpt2viz.AttentionView):
-            assert make_model.layers
+    for line, path, made in result:
+        if isinstance(made, gpt2viz.AttentionView):
+            assert made.layers
         else:
-            assert any(np.size(trace.z) > 9 for trace in make_model.data if trace.type == "heatmap")
+            assert any(np.size(trace.z) > 9 for trace in made.data if trace.type == "heatmap")
         with Image.open(path) as picture:
             assert max(picture.size) <= single_pictures.WIDEST
             assert picture.text["line"] == line  # type: ignore[attr-defined]

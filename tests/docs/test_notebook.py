@@ -28,8 +28,8 @@ def test_the_example_notebook_runs() -> None:
     assert sum("Plotly.newPlot" in data.get("text/html", "") for data in result) == 3
     for data in result:
         assert not FETCHES.search(data.get("text/html", ""))
-    # What is committed is what comes out, but for plotly.js and the last digits, which differ from
-    # one processor to the next.
+    # The committed outputs are the same, except for plotly.js and the last digits, which differ
+    # between processors.
     texts = [
         "\n".join(data["text/plain"] for data in of if set(data) == {"text/plain"})
         for of in (stored, result)

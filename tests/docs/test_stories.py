@@ -1,4 +1,4 @@
-"""The figures of docs/stories.md, computed again on the model that they are of."""
+"""The numbers in docs/stories.md, computed again on their model."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def model() -> gpt2viz.Model:
 
 
 def check_page(*parts: str) -> None:
-    """Assert that each of these stands in the page."""
+    """Assert that the page has each of these."""
     page = re.sub(r"\s+", " ", read("stories.md"))
     missing = [part for part in parts if part not in page]
     assert not missing
@@ -43,13 +43,13 @@ def share(number: float, digits: int = 3) -> str:
     return f"{number:.{digits}f}".removeprefix("0")
 
 
-def first(model: gpt2viz.Model, text: str, edits: str = "") -> tuple[str, str]:
+def first_prediction(model: gpt2viz.Model, text: str, edits: str = "") -> tuple[str, str]:
     """The most probable next token and its probability."""
     token = gpt2viz.trace(model, text, edits=edits).next_tokens(1)[0]
     return token.text, share(token.probability)
 
 
-def test_names(model: gpt2viz.Model) -> None:
+def test_copying_a_name(model: gpt2viz.Model) -> None:
     run = gpt2viz.trace(model, NAMES)
     by_head = contributions(model, run, " Mary", " John").heads
     movers = [(23, 0), (23, 1), (23, 7)]
@@ -71,7 +71,7 @@ def test_names(model: gpt2viz.Model) -> None:
         (off, "still gets {}"),
         (f"{off},off:23.3", "as well, {}"),
     ):
-        name, probability = first(model, NAMES, edits)
+        name, probability = first_prediction(model, NAMES, edits)
         assert name == " Mary"
         check_page(words.format(probability))
     ids = run.token_ids
@@ -79,7 +79,7 @@ def test_names(model: gpt2viz.Model) -> None:
     check_page(f"{int((np.array(resting) > 0.5).sum())} of 270 heads")
 
 
-def test_copying(model: gpt2viz.Model) -> None:
+def test_copying_a_repeated_sequence(model: gpt2viz.Model) -> None:
     half = np.random.default_rng(0).integers(0, model.config.vocab_size, 50).tolist()
     run = gpt2viz.trace(model, half * 2)
     logits = run.logits[0].astype(np.float64)
@@ -98,7 +98,7 @@ def test_copying(model: gpt2viz.Model) -> None:
     back = np.array([weight_on(w, previous_token(run.token_ids)) for w in weights])
     earlier = [f"({share(back[head], 2)})" for head in ((16, 0), (11, 1), (2, 1))]
     check_page(f"one token back {earlier[0]}, and 11.1 {earlier[1]} and 2.1 {earlier[2]}")
-    token, probability = first(model, "The cat sat on the mat and the cat sat")
+    token, probability = first_prediction(model, "The cat sat on the mat and the cat sat")
     check_page(f"“{token}” ({probability})")
 
 
@@ -121,14 +121,12 @@ def test_a_fact(model: gpt2viz.Model) -> None:
     mlps = contributions(model, run, " Paris", " Rome").mlp
     assert mlps.argmax() == 24
     check_page(f"{mlps[24]:.2f} nats")
-    without = {layer: first(model, FACT, f"mlp:{layer}") for layer in range(20, 29)}
+    without = {layer: first_prediction(model, FACT, f"mlp:{layer}") for layer in range(20, 29)}
     assert {token for token, _ in without.values()} == {" Paris"}
     check_page(f"still comes first ({without[24][1]})")
 
 
-def test_every_example_of_the_first_screen_is_offered(
-    model: gpt2viz.Model, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_every_example_is_offered(model: gpt2viz.Model, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(settings.PACKAGED_VARIABLE)
     assert all(is_offered(example, model.name) for example in EXAMPLES)
     at = AppTest.from_file(str(ROOT / "app.py"), default_timeout=60)
@@ -145,6 +143,6 @@ def test_every_example_of_the_first_screen_is_offered(
     assert f"“ Paris” ({percent:.1f} %), which comes first from layer 28 on" in page_text(at)
 
 
-def test_pronoun(model: gpt2viz.Model) -> None:
+def test_resolving_a_pronoun(model: gpt2viz.Model) -> None:
     look = gpt2viz.trace(model, IT).stage("weights", 13, 8)[-1, 1]
     check_page(f"“ animal” with {share(look, 2)} of its weight")

@@ -1,1 +1,1 @@
-"""A class at work on one server, for minutes: every picture right, nothing seen of each other."""
+"""A load test: a class on one server for minutes, with every picture and privacy checked."""

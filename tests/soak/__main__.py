@@ -1,9 +1,9 @@
-"""A class at work on one server: python -m tests.soak --minutes 10 --visitors 30
+"""A class on one server: python -m tests.soak --minutes 10 --visitors 30
 
-Visitors over websockets type sentences of their own, switch masks, models, layers and pages. Fails
-on a number that a serial run doesn't have, an exception in log or page, another visitor's text, or
-memory that grew by more than a tenth after the first minute. With ``--workers 2 --kill 30`` it is
-`gpt2viz serve`, and a worker is killed every 30 seconds.
+Visitors over websockets type their own sentences and switch masks, models, layers and pages. Fails
+on a number that differs from a serial run, an exception in log or page, another visitor's text, or
+memory that grew by more than a tenth after the first minute. With ``--workers 2 --kill 30`` it
+tests `gpt2viz serve`, and kills a worker every 30 seconds.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ WORDS = re.findall(
     r"\w+", "the cat sat on a mat and then dog ate fish near old river bank while John"
 )
 MASK = "side_by_side?differs=mask"
-#: Pages whose pictures are compared, and pages that only must not fail.
+#: Pages whose pictures are compared, and pages that must just not fail.
 COMPARED = ("", "head", MASK)
 OTHERS = (
     "predict",
@@ -55,18 +55,18 @@ OTHERS = (
     "training",
     "predict?predict=generate",
 )
-TOLERANCE = 2e-6  # float32, summed up by other threads
-#: What each sentence of a visitor begins with, and no other visitor types.
+TOLERANCE = 2e-6  # float32, summed in another order
+#: The start of every sentence of a visitor, which no other visitor types.
 MARK = re.compile(rb"Visitor(\d+)z")
-#: So little is kept that the cache is full, and lets go, from the first minute on.
+#: So small that the cache is full, and evicts, from the first minute on.
 CACHE_MB = 32
 
 _turn = Lock()
 _models: dict[str, gpt2viz.Model] = {}
 
 
-class Wish(NamedTuple):
-    """The page that a visitor asks for."""
+class Request(NamedTuple):
+    """A page, a text and settings that a visitor chooses."""
 
     page: str
     text: str
@@ -76,43 +76,43 @@ class Wish(NamedTuple):
     head: int
 
     def parameters(self) -> dict[str, Any]:
-        """Of the address."""
+        """The parameters of the address."""
         return self._asdict() | {"causal": str(self.causal).lower()}
 
 
-def wish(visitor: int, rng: Random) -> Wish:
-    """The next of a visitor, who has six sentences."""
+def next_request(visitor: int, rng: Random) -> Request:
+    """The next request of a visitor, who has six sentences."""
     page = rng.choice(COMPARED if rng.random() < 0.75 else OTHERS)
     length = rng.randrange(3, 9)
     text = " ".join([f"Visitor{visitor}z", *Random(f"{visitor} {length}").choices(WORDS, k=length)])
     model = rng.choice(list(_models))
-    return Wish(page, text, model, rng.random() < 0.7, rng.randrange(3), rng.randrange(4))
+    return Request(page, text, model, rng.random() < 0.7, rng.randrange(3), rng.randrange(4))
 
 
 @lru_cache(maxsize=4000)
-def serial(model: str, text: str, causal: bool) -> np.ndarray:
-    """The weights (n_layer, nh, T, T) of a model that nobody else uses."""
+def serial_weights(model: str, text: str, causal: bool) -> np.ndarray:
+    """The weights (n_layer, nh, T, T) from a run of its own, in this process."""
     with _turn:
         trace = gpt2viz.trace(_models[model], text, causal=causal)
         layers = range(trace.config.n_layer)
         return np.stack([trace.stage("weights", layer)[0] for layer in layers])
 
 
-def expected(requested: Wish) -> dict[str, list[np.ndarray]]:
+def expected(requested: Request) -> dict[str, list[np.ndarray]]:
     """Chart -> its matrices, for a page of ``COMPARED``."""
     layer, head = requested.layer, requested.head
     if requested.page == MASK:
-        both = (serial(requested.model, requested.text, causal) for causal in (True, False))
+        both = (serial_weights(requested.model, requested.text, causal) for causal in (True, False))
         return {"both_sides": [weights[layer, head] for weights in both]}
-    every = serial(requested.model, requested.text, requested.causal)
+    every = serial_weights(requested.model, requested.text, requested.causal)
     if requested.page == "head":
         return {"stage_weights": [every[layer, head]]}
     tiles = [pool_by_maximum(matrix, THUMBNAIL) for heads in every for matrix in heads]
     return {"all_heads": tiles, "one_head": [every[layer, head]]}
 
 
-def judge(screen: Screen, requested: Wish, visitor: int) -> str:
-    """The fault in a page that was sent, or an empty text."""
+def find_fault(screen: Screen, requested: Request, visitor: int) -> str:
+    """The fault in a page that the server sent, or an empty text."""
     if screen.exceptions or screen.status != "FINISHED_SUCCESSFULLY":
         return f"{screen.status} {screen.exceptions}"
     seen = {int(n) for part in screen.raw for n in MARK.findall(part)}
@@ -129,35 +129,35 @@ def judge(screen: Screen, requested: Wish, visitor: int) -> str:
 
 @dataclass
 class Record:
-    """The record so far, of all visitors together."""
+    """What all visitors together have measured so far."""
 
     seconds: list[float] = field(default_factory=list)
-    judged: int = 0
+    checked: int = 0
     killed: int = 0
     moved: int = 0
     faults: list[str] = field(default_factory=list)
 
 
 def visit(n: int, port: int, record: Record, until: float, pause: float) -> None:
-    """One visitor: links, and now and then a sentence typed on the page that is open.
+    """One visitor: opens links, and sometimes types a sentence on the open page.
 
-    Who loses the server comes back as a browser does, and goes on.
+    A visitor who loses the connection reconnects as a browser does, and continues.
     """
     rng, visitor = Random(f"visitor {n}"), Visitor(port)
     time.sleep(rng.random() * pause)
     while time.time() < until:
-        requested = wish(n, rng)
+        requested = next_request(n, rng)
         try:
             started = time.perf_counter()
             screen = visitor.open(requested.page, requested.parameters())
             record.seconds.append(time.perf_counter() - started)
-            fault = judge(screen, requested, n)
+            fault = find_fault(screen, requested, n)
             if not fault and rng.random() < 0.5:
-                requested = requested._replace(text=wish(n, rng).text)
+                requested = requested._replace(text=next_request(n, rng).text)
                 started = time.perf_counter()
                 screen = visitor.type(screen.inputs["Sentence"][0], requested.text)
                 record.seconds.append(time.perf_counter() - started)
-                fault = judge(screen, requested, n)
+                fault = find_fault(screen, requested, n)
         except ConnectionClosed as error:
             if not record.killed:
                 record.faults.append(f"visitor {n}, {requested}: {error}")
@@ -168,7 +168,7 @@ def visit(n: int, port: int, record: Record, until: float, pause: float) -> None
         except Exception as error:
             record.faults.append(f"visitor {n}, {requested}: {type(error).__name__}: {error}")
             return
-        record.judged += 1
+        record.checked += 1
         if fault:
             record.faults.append(f"visitor {n}, {requested}: {fault}")
         time.sleep(pause * (0.5 + rng.random()))
@@ -177,7 +177,7 @@ def visit(n: int, port: int, record: Record, until: float, pause: float) -> None
 
 @contextmanager
 def server(environment: dict[str, str], log: Path, workers: int) -> Iterator[tuple[int, int]]:
-    """The app in a process of its own, or in so many behind a proxy: (port, process id)."""
+    """The app in its own process, or in several workers behind a proxy: (port, process id)."""
     port, metrics = free_ports(2)
     command = [sys.executable, "-m", "gpt2viz", "app", "--no-browser"]
     if workers:
@@ -202,16 +202,16 @@ def apps(pid: int) -> list[psutil.Process]:
     command = whole.cmdline()
     if "serve" not in command:
         return [whole]
-    desk, workers = int(command[command.index("--metrics-port") + 1]), []
+    health_port, workers = int(command[command.index("--metrics-port") + 1]), []
     for child in whole.children():
-        with suppress(psutil.Error):  # it has just been killed
+        with suppress(psutil.Error):  # it was just killed
             listens = {link.laddr[1] for link in child.net_connections()}
-            workers += [child] * (child.cmdline() == command and desk not in listens)
+            workers += [child] * (child.cmdline() == command and health_port not in listens)
     return workers
 
 
 def kill(pid: int, until: float, pause: float, record: Record) -> None:
-    """Now and then one of the workers of ``pid``, without a warning."""
+    """Kill a random worker of ``pid`` every ``pause`` seconds."""
     rng = Random("killer")
     while time.time() + pause < until:
         time.sleep(pause)
@@ -220,7 +220,7 @@ def kill(pid: int, until: float, pause: float, record: Record) -> None:
 
 
 def watch(pid: int, until: float, minutes: dict[int, list[float]]) -> None:
-    """MB of memory that are the server's own, every two seconds, by the minute."""
+    """Record the server's own memory in MB every two seconds, by minute."""
     started = time.time()
     while time.time() < until:
         with suppress(psutil.Error):  # a worker has just been killed
@@ -230,7 +230,7 @@ def watch(pid: int, until: float, minutes: dict[int, list[float]]) -> None:
 
 
 def soak(arguments: argparse.Namespace, folder: Path) -> dict[str, Any]:
-    """Run it; the figures."""
+    """Run the load test; return the figures."""
     write_checkpoint(folder / "tiny", n_positions=64)
     _models["stories"] = gpt2viz.load_model()
     _models["tiny"] = gpt2viz.load_model(folder / "tiny")
@@ -264,7 +264,7 @@ def soak(arguments: argparse.Namespace, folder: Path) -> dict[str, Any]:
         "median s": round(statistics.median(record.seconds), 2),
         "95 % within s": round(float(np.percentile(record.seconds, 95)), 2),
         "slowest s": round(max(record.seconds), 2),
-        "pages judged": record.judged,
+        "pages judged": record.checked,
         "MB each minute": memory,
         "load before and after": [round(load, 1), round(os.getloadavg()[0], 1)],
         "machine": f"{platform.machine()}, {os.cpu_count()} cores",
@@ -273,12 +273,12 @@ def soak(arguments: argparse.Namespace, folder: Path) -> dict[str, Any]:
 
 
 def main() -> int:
-    """0 where nothing was wrong."""
+    """Run the load test and print its figures; return 0 without a fault."""
     parser = argparse.ArgumentParser(description=__doc__, prog="python -m tests.soak")
     parser.add_argument("--minutes", type=float, default=10)
     parser.add_argument("--visitors", type=int, default=30)
-    parser.add_argument("--pause", type=float, default=10, help="seconds between two wishes")
-    parser.add_argument("--workers", type=int, default=0, help="so many, by `gpt2viz serve`")
+    parser.add_argument("--pause", type=float, default=10, help="seconds between two requests")
+    parser.add_argument("--workers", type=int, default=0, help="workers of `gpt2viz serve`")
     parser.add_argument("--kill", type=float, default=0, help="seconds between killing workers")
     arguments = parser.parse_args()
     if arguments.kill and not arguments.workers:
