@@ -6,7 +6,7 @@ import {
   clamped,
 } from "../../gpt2viz/app/scripts/arrows.js"
 
-test("a plane shows all its points, and more of its lower left where one lies there", () => {
+test("a plane shows all its points, with room to the lower left if one lies there", () => {
   assert.deepEqual(reach([[.7, .7], [.9, .1]]), { low: -.45, high: 1.5 })
   assert.deepEqual(reach([[.7, -.7], [.9, .1]]), { low: -1.5, high: 1.5 })
   assert.deepEqual(reach([[0, 0]]), { low: -.045, high: .15 })
@@ -18,7 +18,7 @@ test("a plane shows all its points, and more of its lower left where one lies th
   }
 })
 
-test("a position leads back to its point, upwards is up", () => {
+test("positions and points convert back and forth, with y upwards", () => {
   const box = { low: -.75, high: 1.5 }
   assert.deepEqual(positionOf([-.75, 1.5], box), [0, 0])
   assert.deepEqual(positionOf([1.5, -.75], box), [100, 100])
@@ -26,32 +26,32 @@ test("a position leads back to its point, upwards is up", () => {
   assert.ok(Math.abs(x - .3) < 1e-12 && Math.abs(y + .2) < 1e-12)
 })
 
-test("a pointer chooses round numbers, and none that the tables don't take", () => {
+test("a pointer snaps to round numbers within the tables' limits", () => {
   assert.deepEqual([1.5, 7, 10, 150].map((high) => fine({ high })), [.05, .05, .5, 5])
   assert.deepEqual(snapped([.7312, -.01], .05), [.75, 0])
   assert.ok(Object.is(snapped([0, -.01], .05)[1], 0)) // not −0
   assert.deepEqual(clamped([.1 + .2, -100.5], 100), [.3, -100])
 })
 
-test("an axis has a few round numbers", () => {
+test("an axis has a few ticks at round numbers", () => {
   assert.deepEqual(ticks({ low: -.75, high: 1.5 }), [-.5, 0, .5, 1, 1.5])
   assert.deepEqual(ticks({ low: -15, high: 15 }), [-15, -10, -5, 0, 5, 10, 15])
   assert.deepEqual(ticks({ low: -.1, high: .2 }), [-.1, 0, .1, .2])
 })
 
-test("numbers go part of the way, list by list", () => {
+test("lists of numbers are interpolated", () => {
   assert.deepEqual(mixed([[0, 2], [4, 4]], [[1, 4], [4, 0]], .5), [[.5, 3], [4, 2]])
   assert.deepEqual(mixed([0, 2], [1, 4], 1), [1, 4])
 })
 
-test("an arrow ends at its position with a head there; an arrow of no length isn't drawn", () => {
+test("an arrow has its head at its end; an arrow of no length isn't drawn", () => {
   assert.equal(arrow([50, 50], [50, 50]), "")
   const ends = arrow([0, 100], [30, 60]).match(/-?[\d.]+/g).map(Number)
   assert.deepEqual(ends.slice(0, 2), [0, 100])
   assert.deepEqual(ends.slice(4, 6), [30, 60])
 })
 
-test("labels that would lie on each other stand under each other", () => {
+test("overlapping labels are moved below each other", () => {
   const labels = [{ at: [10, 12], text: "a" }, { at: [50, 12], text: "b" },
     { at: [12, 9], text: "c" }, { at: [20, 90], text: "d" }, { at: [30, 13], text: "e" }]
   const positions = Object.fromEntries(apart(labels).map(({ at, text }) => [text, at]))
@@ -59,7 +59,7 @@ test("labels that would lie on each other stand under each other", () => {
     { c: [12, 9], a: [10, 15], b: [50, 12], e: [30, 21], d: [20, 90] })
 })
 
-test("a move is described with what followed from it", () => {
+test("a move is described with its results", () => {
   const data = { words: ["crane", "ate"], axes: ["animal", "machine"], scores: [.98, -.001],
     arrows: [[.7, .7], [.9, -.1], [0, 2]], weights: [1, 0], values: [[1, 2], [-.5, 0]],
     ends: [[0, 0], [1, 2], [1, -2.349]] }
@@ -72,7 +72,7 @@ test("a move is described with what followed from it", () => {
     "Value of ate: animal −0.5, machine 0. New crane: animal 1.00, machine −2.35.")
 })
 
-test("what follows from a point is worked out again while it moves", () => {
+test("scores, weights and sums are recomputed while a point moves", () => {
   const arrows = [[1, 0], [Math.log(3), 5], [0, 1]]
   const results = followed({ arrows, values: [[4, 0], [0, 4]], heat: 1 })
   assert.deepEqual(results.scores, [Math.log(3), 0])

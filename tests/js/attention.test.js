@@ -4,13 +4,13 @@ import { deflateSync } from "node:zlib"
 
 import { blockOf, inflated, numbers, side } from "../../gpt2viz/notebook/attention.js"
 
-test("what was deflated comes back", async () => {
+test("deflated bytes are inflated again", async () => {
   const bytes = Uint8Array.from({ length: 300 }, (_, n) => n % 251)
   const text = deflateSync(bytes).toString("base64")
   assert.deepEqual(await inflated(`\n${text}\n`), bytes)
 })
 
-test("numbers of a head are float32, or steps of low and high bytes and what is none", () => {
+test("numbers of a head are float32, or codes of two bytes, three of which are NaN and ±∞", () => {
   const stored = { rows: 1, columns: 4, low: -1, step: 0 }
   const floats = new Float32Array([1, 2, 3, 4, .1, -.5, NaN, -Infinity])
   assert.deepEqual([...numbers(new Uint8Array(floats.buffer), stored, 2, 1)], [...floats.slice(4)])
@@ -20,7 +20,7 @@ test("numbers of a head are float32, or steps of low and high bytes and what is 
     [1, -Infinity, NaN, Infinity])
 })
 
-test("a part of an axis is the stored cells that hold its tokens", () => {
+test("a part of an axis maps to the stored cells with its tokens", () => {
   assert.deepEqual(side(6, 6, [2, 4]), { cells: [2, 3, 4, 5], tokens: [2, 3, 4, 5] })
   assert.deepEqual(side(7, 3, [3, 3]), { cells: [1, 2], tokens: [2, 4] })
   const long = side(1000, 1000, [0, 999])

@@ -3,7 +3,7 @@ import { beforeEach, test } from "node:test"
 
 import save from "../../gpt2viz/app/scripts/browser_picture.js"
 
-// A browser that draws nothing, and notes which files it saves, and the SVG in them.
+// A browser that draws nothing, and records the files that it saves and the SVG in them.
 let saved, blobs
 
 function element(tag) {
@@ -39,7 +39,7 @@ beforeEach(() => {
 const DATA = { id: "1", kind: "svg", filename: "weights", width: 720, caption: ["one", "two"],
   parts: [{ svg: "a".repeat(100) }, { svg: "b".repeat(50) }], ink: "#1", grid: "#2", paper: "#3" }
 
-test("parts stand under each other, and the caption under them", async () => {
+test("parts are stacked, with the caption below", async () => {
   await save({ data: DATA, parentElement: element("div") })
   const [{ attributes, children: [, first, second, ...lines] }] = blobs
   assert.deepEqual([first, second].map((part) => part.attributes.y), ["0", "100"])
@@ -49,7 +49,7 @@ test("parts stand under each other, and the caption under them", async () => {
   assert.deepEqual(saved, ["weights.svg"])
 })
 
-test("each wish is granted once, and none where there is none", async () => {
+test("each request is saved once, and an empty one never", async () => {
   for (const id of ["1", "1", "", "2", "1"])
     await save({ data: { ...DATA, id }, parentElement: element("div") })
   assert.equal(saved.length, 2)

@@ -7,11 +7,11 @@ import {
 
 const figureOf = (layout, ...data) => ({ layout, data })
 
-test("a text is what it was before it was written for Plotly", () => {
+test("Plotly's markup is decoded to plain text", () => {
   assert.deepEqual(linesOf("&lt;b&gt; &amp;lt; &#36;x&#36;<br>two"), ["<b> &lt; $x$", "two"])
 })
 
-test("ticks are round numbers within the ends, with as many digits as tell them apart", () => {
+test("ticks are round numbers within the ends, with enough digits to differ", () => {
   assert.deepEqual(roundNumbers([0, 60], 6), [[0, "0"], [10, "10"], [20, "20"], [30, "30"],
     [40, "40"], [50, "50"], [60, "60"]])
   assert.deepEqual(roundNumbers([-.5, .5], 4).map(([, written]) => written),
@@ -20,7 +20,7 @@ test("ticks are round numbers within the ends, with as many digits as tell them 
     ["0", "10k", "20k", "30k", "40k"])
 })
 
-test("the ends of an axis leave room, begin at 0 where asked for, and are those given", () => {
+test("the ends of an axis leave room, begin at 0 on request, or are the given ones", () => {
   const curve = { mode: "lines", x: [1, 3], y: [2, 4] }
   const ends = (layout) => axisOf("y", figureOf(layout, curve)).ends
   assert.deepEqual(ends({}).map((end) => end.toFixed(2)), ["1.89", "4.11"])
@@ -37,7 +37,7 @@ test("the ends of an axis leave room, begin at 0 where asked for, and are those 
   assert.deepEqual(axisOf("y", figureOf({ yaxis: names }, bars)).ends, [1.5, -.5])
 })
 
-test("names stand in their order, and powers of ten on a logarithmic axis", () => {
+test("categories keep their order, and a logarithmic axis has powers of ten", () => {
   const curve = { mode: "lines", x: ["b", "a", "b"], y: [1, 20, 3000] }
   const figure = figureOf({ yaxis: { type: "log" } }, curve)
   assert.deepEqual(ticksOf(axisOf("x", figure), 100, 10), [[0, "b"], [1, "a"]])
@@ -46,7 +46,7 @@ test("names stand in their order, and powers of ten on a logarithmic axis", () =
     ["1", "10", "100", "1k"])
 })
 
-test("axes of a plot of its own have their own curves alone", () => {
+test("the axes of a subplot depend only on its own curves", () => {
   const figure = figureOf({ xaxis2: { domain: [.5, 1] } }, { mode: "lines", x: [1, 2], y: [0, 1] },
     { mode: "lines", x: [7, 9], y: [0, 1], xaxis: "x2" })
   assert.deepEqual(axisOf("x2", figure).ends, [7, 9])
@@ -54,7 +54,7 @@ test("axes of a plot of its own have their own curves alone", () => {
   assert.deepEqual(axisOf("x", figure).ends, [1, 2])
 })
 
-test("an axis is there without a curve, and its names are level where asked for", () => {
+test("an axis without a curve is drawn, and its labels are horizontal on request", () => {
   const context = { measureText: ({ length }) => ({ width: 9 * length }) }
   globalThis.document = { createElement: () => ({ getContext: () => context }) }
   const names = { range: [0, 2], tickvals: [0, 1, 2], ticktext: ["12,345", "23,456", "34,567"] }
@@ -64,7 +64,7 @@ test("an axis is there without a curve, and its names are level where asked for"
   assert.deepEqual([undefined, 0].map(isTurned), [true, false])
 })
 
-test("the pointer is shown what the template of a trace says", () => {
+test("hover texts follow the trace's template", () => {
   const point = { x: 1234, y: "layer 0", customdata: ["1.2:v", "0.1 &lt; 2"] }
   const hover = (hovertemplate) => hoverOf({ hovertemplate }, point)
   assert.deepEqual(hover("%{y}<br>rank %{x:,}<extra>A</extra>"), ["layer 0", "rank 1,234", "A"])
@@ -73,7 +73,7 @@ test("the pointer is shown what the template of a trace says", () => {
   assert.deepEqual(hoverOf({}, point), [])
 })
 
-test("the legend names what has a name, where there is something to tell apart", () => {
+test("the legend lists named traces, if there are several", () => {
   const [a, b] = [{ name: "a" }, { name: "b", showlegend: false }]
   assert.deepEqual(namedOf(figureOf({}, a)), [])
   assert.deepEqual(namedOf(figureOf({ showlegend: true }, a, b)), [a])
@@ -81,7 +81,7 @@ test("the legend names what has a name, where there is something to tell apart",
   assert.deepEqual(namedOf(figureOf({ showlegend: false }, a, { name: "c" })), [])
 })
 
-test("the pointer means the bar under it, or the nearest point, the last drawn", () => {
+test("the pointer's target is the bar under it, or the nearest point, drawn last", () => {
   const bar = { x: 0, y: 0, w: 10, h: 100, box: true }, point = { x: 40, y: 50, w: 0, h: 0 }
   const over = { x: 36, y: 46, w: 8, h: 8 }
   assert.equal(targetAt([bar, point], 5, 90), bar)

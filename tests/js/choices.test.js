@@ -7,7 +7,7 @@ import {
 } from "../../gpt2viz/app/scripts/choices.js"
 import { Part } from "./part.js"
 
-test("arrow keys lead to the chips beside, and no further than to the ends", () => {
+test("arrow keys move between chips and stop at the ends", () => {
   assert.deepEqual(["ArrowRight", "ArrowDown"].map((key) => nextChip(4, 1, key)), [2, 2])
   assert.deepEqual(["ArrowLeft", "ArrowUp"].map((key) => nextChip(4, 1, key)), [0, 0])
   assert.equal(nextChip(4, 3, "ArrowRight"), 3)
@@ -15,11 +15,11 @@ test("arrow keys lead to the chips beside, and no further than to the ends", () 
   assert.deepEqual(["Home", "End"].map((key) => nextChip(4, 2, key)), [0, 3])
 })
 
-test("other keys lead nowhere", () => {
+test("other keys don't move", () => {
   for (const key of ["Tab", "Enter", " ", "toString"]) assert.equal(nextChip(4, 1, key), undefined)
 })
 
-test("a line is scrolled as far as the chosen chip needs, clear of the shades", () => {
+test("a row scrolls as far as the chosen chip needs, clear of the faded edges", () => {
   const at = { left: 100, right: 500 }
   assert.equal(scrollDistance(at, { left: 116, right: 484 }), 0)
   assert.equal(scrollDistance(at, { left: 600, right: 650 }), 166)
@@ -58,7 +58,7 @@ const pressed = ({ children }) =>
 const reachable = ({ children }) =>
   children.filter(({ tabIndex }) => tabIndex === 0).map(({ value }) => value)
 
-test("a chip is sent to the server, and the same once more as none", () => {
+test("a click sends a chip to the server, and a second click unselects it", () => {
   const { view, sent, again } = strip()
   assert.deepEqual(view.children.map((chip) => chip.children[0].textContent), ["a ", "<b> ", "c "])
   assert.ok(view.children.every(({ type }) => type === "button"), "none submits a form")
@@ -71,7 +71,7 @@ test("a chip is sent to the server, and the same once more as none", () => {
   assert.deepEqual(sent, [["query", 2], ["query", -1]])
 })
 
-test("where scripts draw it, it is in the address, and nothing is sent to the server", () => {
+test("if scripts can draw the choice, it goes into the address and not to the server", () => {
   const { view, sent, again } = strip()
   const page = new Chip("div")
   takePart(page, { offers: (changes) => Object.keys(changes).join() === "query" })
@@ -90,7 +90,7 @@ test("where scripts draw it, it is in the address, and nothing is sent to the se
   page.isConnected = view.isConnected = false
 })
 
-test("a part of a long text counts from its first, and leaves it to the server", () => {
+test("a part of a long text counts from its first token and sends the choice", () => {
   const page = new Chip("div")
   takePart(page, { offers: () => true })
   const { view, sent } = strip({ first: 128, part: true, chosen: 300 })
@@ -101,7 +101,7 @@ test("a part of a long text counts from its first, and leaves it to the server",
   page.isConnected = view.isConnected = false
 })
 
-test("keys move the focus and not the choice, and Tab leads to one chip", () => {
+test("keys move the focus but not the choice, and Tab reaches one chip", () => {
   const { view, sent } = strip({ chosen: 1 })
   assert.deepEqual(reachable(view), ["1"])
   view.children[1].focus()
@@ -111,10 +111,10 @@ test("keys move the focus and not the choice, and Tab leads to one chip", () => 
   view.onfocusin({ target: view.children[2] })
   assert.deepEqual([reachable(view), pressed(view), sent], [["2"], ["1"], []])
   key("ArrowLeft", { altKey: true })
-  assert.equal(focus.activeElement, view.children[2], "that is the browser's own Back")
+  assert.equal(focus.activeElement, view.children[2], "Alt+Left is the browser's own Back")
 })
 
-test("where none can be chosen, the strip itself can be reached", () => {
+test("if no chip can be chosen, the strip itself can be focused", () => {
   const { view, again } = strip({ disabled: true })
   assert.ok(view.children.every((chip) => chip.disabled))
   assert.equal(view.tabIndex, 0)
@@ -122,7 +122,7 @@ test("where none can be chosen, the strip itself can be reached", () => {
   assert.equal(view.tabIndex, -1)
 })
 
-test("chips stay as they are while the tokens are the same", () => {
+test("chips are kept while the tokens are the same", () => {
   const { view, again } = strip(), [first] = view.children
   again({ chosen: 1 })
   assert.equal(view.children[0], first)
@@ -130,7 +130,7 @@ test("chips stay as they are while the tokens are the same", () => {
   assert.deepEqual(view.children.map((chip) => chip.children[0].textContent), ["d ", "e "])
 })
 
-test("few may take two lines, many scroll in one", () => {
+test("few chips may take two lines, many scroll in one", () => {
   assert.ok(strip().view.classes.has("few"))
   const many = Array(21).fill("a")
   assert.ok(!strip({ labels: many, ids: many }).view.classes.has("few"))
@@ -138,7 +138,7 @@ test("few may take two lines, many scroll in one", () => {
 
 const NAMES = ["matrix", "lines"]
 
-test("arrow keys go round the choices", () => {
+test("arrow keys cycle through the choices", () => {
   assert.equal(nextChoice(NAMES, "matrix", "ArrowRight"), "lines")
   assert.equal(nextChoice(NAMES, "lines", "ArrowRight"), "matrix")
   assert.equal(nextChoice(NAMES, "matrix", "ArrowLeft"), "lines")
@@ -146,7 +146,7 @@ test("arrow keys go round the choices", () => {
   assert.equal(nextChoice(NAMES, "matrix", "ArrowDown"), "lines")
 })
 
-test("other keys change no picture", () => {
+test("other keys don't change the picture", () => {
   assert.equal(nextChoice(NAMES, "matrix", "Tab"), undefined)
   assert.equal(nextChoice(NAMES, "matrix", "toString"), undefined)
 })
@@ -156,7 +156,7 @@ const NOTE = { part: null, end: 10, here: true, lead: "Only a part is shown",
 
 let sent
 
-// A line in a page, as much of both as it asks for.
+// A note in a page, with as much of both as the script uses.
 function line() {
   sent = []
   delete globalThis.gpt2viz_state
@@ -178,7 +178,7 @@ function line() {
   return { root, note, room, show, press: () => root.children[1].onclick() }
 }
 
-test("a part is named, with the way back; the whole has no note", () => {
+test("a part is named, with a button for the whole; the whole has no note", () => {
   const { root, note, room, show } = line()
   show({})
   assert.deepEqual([root.hidden, room.shown], [true, false])
@@ -188,7 +188,7 @@ test("a part is named, with the way back; the whole has no note", () => {
   assert.equal(root.dataset.here, "")
 })
 
-test("a part that is chosen in the browser is named at once, and holds as the server draws", () => {
+test("a part chosen in the browser is named at once, and stays when the server draws", () => {
   const { root, note, show } = line()
   show({})
   choose({ zoom: "2,3,0,1" })
@@ -198,7 +198,7 @@ test("a part that is chosen in the browser is named at once, and holds as the se
   assert.deepEqual([root.hidden, sent], [false, []])
 })
 
-test("the browser goes back to the whole by itself", () => {
+test("the browser returns to the whole without the server", () => {
   const { root, show, press } = line()
   globalThis.location.search = "?zoom=2%2C5%2C0%2C10&layer=1"
   show({ part: [2, 5, 0, 10] })
@@ -206,7 +206,7 @@ test("the browser goes back to the whole by itself", () => {
   assert.deepEqual([root.hidden, globalThis.location.search, sent], [true, "?layer=1", []])
 })
 
-test("the server gets the request where only it can draw the whole", async () => {
+test("the server gets the request if only it can draw the whole", async () => {
   for (const only of ["long", "lines"]) {
     const { root, show, press } = line()
     sent = []

@@ -3,7 +3,7 @@ import { test } from "node:test"
 
 import { hear } from "../../gpt2viz/notebook/clicks.js"
 
-test("what a frame says through its port is the widget's state", async () => {
+test("messages through a frame's port become the widget's state", async () => {
   const values = {}, saved = [], got = {}
   const model = { set: (name, value) => { values[name] = value },
     save_changes: () => saved.push({ ...values }) }

@@ -1,12 +1,12 @@
-// What the browser makes of messages for other parts of the text: node cut_again.js PARTS FILE…,
-// with parts as the address has them, "" for the whole; as JSON, of each file itself and its parts.
+// Cuts parts out of messages as the browser does: node cut_again.js PARTS FILE… prints each file's
+// matrices and those of its parts as JSON; parts are as in the address, "" for the whole.
 import { readFileSync } from "node:fs"
 
 import { crop, parsePart, readMatrices } from "../../gpt2viz/app/scripts/matrices.js"
 
 const [, , parts, ...files] = process.argv
 const bits = (values) => [...new Uint32Array(values.buffer, values.byteOffset, values.length)]
-// By its bits and masks, without what other parts are cut from, and what only the server says.
+// The bits and masks, without the data for other parts and the server's own words.
 const written = ({ values, masked, ...drawn }) => {
   for (const name of ["zooms", "wholes", "whole", "alt", "head", "either"]) delete drawn[name]
   return { ...drawn, bits: bits(values), hidden: [...values].map((_, n) => masked(n)) }

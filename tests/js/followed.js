@@ -1,4 +1,4 @@
-// What the arrows' script makes of points in a file: node followed.js FILE, as JSON.
+// Prints the arrows' results for the points in a file as JSON: node followed.js FILE.
 import { readFileSync } from "node:fs"
 
 import { followed } from "../../gpt2viz/app/scripts/arrows.js"

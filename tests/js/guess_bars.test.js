@@ -6,7 +6,7 @@ import { Part } from "./part.js"
 
 const sum = (numbers) => numbers.reduce((a, b) => a + b, 0)
 
-test("whole numbers are shared out in proportion, and nothing is lost", () => {
+test("a total is shared out in whole numbers in proportion, without a remainder", () => {
   assert.deepEqual(shared(100, [0, 0, 0]), [34, 33, 33])
   assert.deepEqual(shared(100, [1, 1, 2]), [25, 25, 50])
   assert.deepEqual(shared(1, [5, 5]), [1, 0])
@@ -15,19 +15,19 @@ test("whole numbers are shared out in proportion, and nothing is lost", () => {
   assert.deepEqual(shared(0, []), [])
 })
 
-test("those that nobody has set share what is left", () => {
+test("bars that aren't set share the rest", () => {
   assert.deepEqual(moved([34, 33, 33], new Set(), 0, 60), [60, 20, 20])
   assert.deepEqual(moved([60, 20, 20], new Set([0]), 1, 30), [60, 30, 10])
   assert.deepEqual(moved([60, 30, 10], new Set([0, 1]), 0, 50), [50, 30, 20])
 })
 
-test("those that are set give way where nobody else can", () => {
+test("set bars change only if no other bar can", () => {
   assert.deepEqual(moved([60, 30, 10], new Set([0, 1]), 1, 50), [50, 50, 0])
   assert.deepEqual(moved([40, 40, 20], new Set([0, 1, 2]), 2, 60), [20, 20, 60])
   assert.deepEqual(moved([100, 0, 0], new Set([0, 1, 2]), 0, 50), [50, 25, 25])
 })
 
-test("whatever is dragged in whatever order, no bar is below 0 and all sum to 1", () => {
+test("after any drags in any order, no bar is negative and the sum is kept", () => {
   let seed = 7
   const random = (limit) => { seed = seed * 16807 % 2147483647; return seed % limit }
   for (let n = 2; n < 7; n++) {
@@ -44,7 +44,7 @@ test("whatever is dragged in whatever order, no bar is below 0 and all sum to 1"
   }
 })
 
-test("a guess is sent once a button is pressed, and survives being drawn again", async () => {
+test("a guess is sent by a button, and survives redrawing", async () => {
   globalThis.document = { createElement: (tag) => new Part(tag) }
   const { default: draw } = await import("../../gpt2viz/app/scripts/guess_bars.js")
   const root = new Part("div"), sent = []

@@ -13,7 +13,7 @@ const WEIGHTS = new Float32Array(2 * 8 * 9)
 
 const stateOf = (changes) => chosen(P, (name, drawn) => name in changes ? changes[name] : drawn)
 
-test("what holds is what was chosen here, else what the server has drawn", () => {
+test("the state is what was chosen here, else what the server drew", () => {
   assert.deepEqual(stateOf({}), { layer: 1, head: 2, more: [3, 2, 0, 1, 4], beside: [3, 0, 1],
     picture: "matrix", part: null, query: null })
   const other = { layer: "0", head: "3", more: null, picture: "lines", zoom: "0,2,0,3", query: "1" }
@@ -21,12 +21,12 @@ test("what holds is what was chosen here, else what the server has drawn", () =>
     part: [0, 2, 0, 3], query: 1 })
 })
 
-test("a part that the text hasn't is the whole", () => {
+test("a part beyond the text is read as the whole", () => {
   assert.equal(stateOf({ zoom: "0,9,0,3" }).part, null)
   assert.equal(chosen({ head: HEAD, either }, (_, drawn) => drawn).part, null)
 })
 
-test("without every head's weights only the picture changes here, and of a single head", () => {
+test("without all weights only the kind of picture changes here, and only for one head", () => {
   const offered = (changes, weights = WEIGHTS, head = HEAD) =>
     offers({ head }, changes, stateOf({}), weights)
   assert.ok(offered({ layer: "0", head: "1" }) && offered({ more: "1" }) && offered({ query: "1" }))
@@ -36,7 +36,7 @@ test("without every head's weights only the picture changes here, and of a singl
   assert.ok(offers({ head: HEAD }, { picture: "lines" }, { ...stateOf({}), beside: [] }, null))
 })
 
-test("the weights that came last are there by their name, bit by bit", () => {
+test("the latest weights are kept exactly, by name", () => {
   assert.ok(!weightsOf(""))
   const values = Float32Array.of(.1, NaN, -Infinity, 1)
   assert.equal(numbers.default({ data: message({ name: "one" }, values) }), undefined)

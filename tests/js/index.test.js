@@ -5,7 +5,7 @@ import { test } from "node:test"
 import { message } from "../../gpt2viz/app/scripts/message.js"
 import draw, { scriptOf } from "../../gpt2viz/app/scripts/index.js"
 
-// As much of a page as a part is put into.
+// As much of a page as the script uses.
 globalThis.document = { createElement: () => ({ dataset: {}, querySelector() { return this } }) }
 class Sheet {
   async replace(text) {
@@ -22,12 +22,12 @@ function root() {
   querySelector: () => parts[0] ?? null }
 }
 
-test("a message names its script, in its header where it is bytes", () => {
+test("a message names its script, in the header if it is binary", () => {
   assert.equal(scriptOf({ script: "arrows" }), "arrows")
   assert.equal(scriptOf(message({ script: "tiles" }, new Float32Array(2))), "tiles")
 })
 
-test("a part stays from one message to the next, unless another script draws there", async () => {
+test("a part is kept between messages, unless another script draws there", async () => {
   const page = root(), data = { script: "head_picture.numbers" }
   const bytes = message({ ...data, name: "a" }, Float32Array.of(1))
   for (let n = 0; n < 2; n++) await draw({ data: bytes, parentElement: page })
@@ -38,7 +38,7 @@ test("a part stays from one message to the next, unless another script draws the
   assert.equal(page.adoptedStyleSheets, undefined)
 })
 
-test("the style is fetched once for all parts, and again where it didn't arrive", async () => {
+test("the style is fetched once for all parts, and again after a failure", async () => {
   const fetched = [], parts = [root(), root()]
   const drawn = { script: "written_sum", parts: [] }
   const element = { querySelector: () => ({ replaceChildren() {} }) }

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict"
 import { test } from "node:test"
 
-// A window 800 pixels high, in which a target stands at `top`; what the component does to it.
+// What the component does with a target at `top` in a window 800 pixels high.
 async function landed(top, { visits = [1], holder = null, act = false } = {}) {
   const done = [], watched = [], listeners = {}
   const target = { style: {}, getBoundingClientRect: () => ({ top }),
@@ -24,23 +24,23 @@ async function landed(top, { visits = [1], holder = null, act = false } = {}) {
   return { done, watched: watched.length }
 }
 
-test("a target out of sight, or low, is scrolled to and takes the keyboard", async () => {
+test("a target out of sight or low in the window is scrolled to and focused", async () => {
   for (const top of [-1, 401, 5000]) {
     const { done } = await landed(top)
     assert.deepEqual(done, ["scrolled", "focused"])
   }
 })
 
-test("a title in the upper half stays where it is", async () => {
+test("a target in the upper half isn't scrolled to", async () => {
   for (const top of [0, 400]) assert.deepEqual((await landed(top)).done, ["focused"])
 })
 
-test("who walks through the contents keeps the keyboard", async () => {
+test("focus in the table of contents isn't moved", async () => {
   const { done } = await landed(0, { holder: { closest: () => true } })
   assert.deepEqual(done, [])
 })
 
-test("a visit lands once, and what moves is watched until the reader acts", async () => {
+test("a visit scrolls once, and corrects for layout shifts until the reader acts", async () => {
   const { done, watched } = await landed(500, { visits: [1, 1] })
   assert.deepEqual([done, watched], [["scrolled", "focused"], 2])
   assert.equal((await landed(500, { act: true })).watched, 0)

@@ -15,7 +15,7 @@ const ONE = {
 }
 const TWO = { ...ONE, sources: [...ONE.sources, { name: "Head 5", q: [3], k: [0], v: [0.75] }] }
 
-test("a line leads from its query to its key, as wide as its weight", () => {
+test("a line goes from query to key, with a width in proportion to its weight", () => {
   const { d, ...attributes } = line(ONE, 0, 1)
   assert.deepEqual(d.match(/[\d.]+/g).map(Number), [0, 39, 50, 39, 50, 39, 100, 39]) // 26 a token
   assert.deepEqual([attributes["data-query"], attributes["data-key"]], [1, 1])
@@ -23,13 +23,13 @@ test("a line leads from its query to its key, as wide as its weight", () => {
   assert.deepEqual(line(ONE, 0, 5).d.match(/[\d.]+/g).map(Number), [0, 65, 50, 65, 50, 91, 100, 91])
 })
 
-test("no line is wider than that of the largest weight", () => {
+test("line widths are capped at that of the largest weight", () => {
   const widths = [0, 2, 8].map((v) =>
     line({ ...ONE, sources: [{ q: [0], k: [0], v: [v] }] }, 0, 0)["stroke-width"])
   assert.deepEqual(widths, [0.6, 7, 7])
 })
 
-test("lines of several heads lie beside each other, with a colour and a dash each", () => {
+test("lines of several heads are offset, each with its own colour and dash", () => {
   const [first, second] = [0, 1].map((s) => middle(TWO, 3, s))
   assert.equal((first + second) / 2, 3.5 * 26)
   assert.ok(second - first > 1 && second - first < 13)
@@ -38,18 +38,18 @@ test("lines of several heads lie beside each other, with a colour and a dash eac
   assert.notEqual(a["stroke-dasharray"], b["stroke-dasharray"])
 })
 
-test("a longer text is drawn closer", () => {
+test("longer texts have a smaller line pitch", () => {
   const pitches = [24, 25, 64, 65].map((n) => pitch({ queries: tokens(n) }))
   assert.deepEqual(pitches, [26, 18, 18, 14])
 })
 
-test("the strongest of a token's lines comes first", () => {
+test("a token's lines are sorted by strength", () => {
   assert.deepEqual(strongest(ONE.sources[0], "q", 2), [3, 5, 6, 2, 7, 4])
   assert.deepEqual(strongest(ONE.sources[0], "k", 0), [0, 2])
   assert.deepEqual(strongest(ONE.sources[0], "q", 3), [])
 })
 
-test("what a token looks at is described with four numbers and how many more there are", () => {
+test("a token's description has four numbers and the count of the rest", () => {
   assert.deepEqual(describeToken(ONE, "q", 2), [
     "12 “t2” looks at",
     "11 “t1” 0.300, 13 “t3” 0.250, 14 “t4” 0.200, 10 “t0” 0.100 and 2 more",
@@ -64,7 +64,7 @@ test("what a token looks at is described with four numbers and how many more the
   ])
 })
 
-test("arrow keys go from token to token and from side to side, and stop at the ends", () => {
+test("arrow keys move between tokens and sides and stop at the ends", () => {
   assert.deepEqual(step(ONE, "q", 1, "ArrowDown"), ["q", 2])
   assert.deepEqual(step(ONE, "q", 1, "ArrowUp"), ["q", 0])
   assert.deepEqual(step(ONE, "q", 0, "ArrowUp"), ["q", 0])
@@ -77,7 +77,7 @@ test("arrow keys go from token to token and from side to side, and stop at the e
   assert.equal(step(ONE, "q", 1, "a"), null)
 })
 
-test("a number that is what lines begin with is one, in its precision, and none is masked", () => {
+test("a cell at the threshold has a line, despite rounding; a masked one has none", () => {
   const matrix = { name: "", values: Float32Array.of(.01, .1, .5), hidden: [false, false, true] }
   const most = { lines: 9, atRest: 1 }
   const drawn = asLines([matrix], 3, { peak: 1, thresholds: [.01, 1], most })
@@ -85,13 +85,13 @@ test("a number that is what lines begin with is one, in its precision, and none 
   assert.match(leftOut({ ...drawn, unit: " %" }), /^Lines below 0.01 % .* 0.0 % of .* from 1 % up/)
 })
 
-test("a name has a token's position and its label, which may be a number itself", () => {
+test("a name splits into position and label, which may be a number itself", () => {
   assert.deepEqual(splitName("12 ·cat"), [12, "·cat"])
   assert.deepEqual(splitName("7 7 up"), [7, "7 up"])
   assert.deepEqual(splitName("3"), [3, "3"])
 })
 
-test("panels become matrices of one picture, with what is chosen of their rows", () => {
+test("panels become matrices of one picture, with the chosen row", () => {
   const grid = { rows: ["4 a", "5 b"], columns: ["0 c"], quantity: "weight", frame: [1, 1, 0, 0] }
   const p = { panels: [{ ...grid, start: 0 }, { ...grid, start: 2 }],
     values: Float32Array.of(.5, 1, .25, 0), masked: (n) => n === 3 }
@@ -103,7 +103,7 @@ test("panels become matrices of one picture, with what is chosen of their rows",
     [["B", [.25, 0], [false, true]], ["A", [.5, 1], [false, false]]])
 })
 
-test("no row is chosen where a column is, or nothing", () => {
+test("no row is chosen if a column or nothing is framed", () => {
   const panel = { rows: ["0 a", "1 b"], columns: ["0 a"], start: 0 }
   for (const frame of [null, [0, 1, 0, 0]]) {
     const p = { panels: [{ ...panel, frame }], values: new Float32Array(2), masked: () => false }

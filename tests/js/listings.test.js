@@ -6,14 +6,14 @@ import { Part } from "./part.js"
 
 const BESIDE = { 3: [10], 5: [10, 11], 8: [10, 12], 9: [] }
 
-test("a line beside leads to its line, and from one to the next where it is beside several", () => {
+test("a line leads to its counterpart, cycling if there are several", () => {
   assert.equal(leads(BESIDE, 12, 3), 8)
   assert.deepEqual([undefined, 3, 5, 8, 9].map((chosen) => leads(BESIDE, 10, chosen)),
     [3, 5, 8, 3, 3])
   assert.equal(leads(BESIDE, 13, 3), undefined)
 })
 
-test("keys go from line to line and stop at both ends; others go nowhere", () => {
+test("arrow keys move between lines and stop at the ends; other keys don't", () => {
   assert.equal(walk("ArrowDown", 3, 9), 4)
   assert.equal(walk("ArrowDown", 8, 9), 8)
   assert.equal(walk("ArrowUp", 3, 9), 2)
@@ -23,7 +23,7 @@ test("keys go from line to line and stop at both ends; others go nowhere", () =>
   assert.equal(walk("Enter", 3, 9), undefined)
 })
 
-test("a click on either side chooses, lights up both, and is sent", async () => {
+test("a click on either side highlights both and is sent", async () => {
   globalThis.document = { createElement: (tag) => new Part(tag) }
   const { default: draw } = await import("../../gpt2viz/app/scripts/listings.js")
   const root = new Part("div"), sent = []
@@ -45,10 +45,10 @@ test("a click on either side chooses, lights up both, and is sent", async () => 
     [[-1, -1, 0], [0, -1]])
   yours[0].onclick() // beside both: the one that isn't chosen
   assert.deepEqual(lit(), [[1, 2], [2]])
-  mine[1].onclick() // it goes on from line 1
+  mine[1].onclick() // cycles on from line 1
   assert.deepEqual(sent, [["line", 4], ["line", 1], ["line", 1]])
   draw({ ...call, data: { ...data, chosen: 4 } })
   assert.deepEqual(lit(), [[4], [2, 3]])
-  assert.equal(root.all("ol")[0].all("button")[0], mine[0]) // it isn't made anew
+  assert.equal(root.all("ol")[0].all("button")[0], mine[0]) // it isn't created again
   assert.equal(root.all("i")[0].textContent, "  # so")
 })

@@ -10,14 +10,14 @@ test("the mask hides the keys after a query", () => {
   assert.deepEqual(cells.map(hiddenIn(2, false)), [false, false, false, false])
 })
 
-test("a look is at another token that isn't the first, the hardest first", () => {
+test("links exclude the token itself and the first token, the strongest first", () => {
   const weights = (...rows) => ({ weights: Float32Array.from(rows.flat()) })
   const heads = [weights([1, 0, 0], [.5, .5, 0], [.2, .3, .5]),
     weights([1, 0, 0], [1, 0, 0], [.1, .75, .15])]
   assert.deepEqual(strongestLinks([{ heads }], 3), [[], [], [[1, 1, "0.75"], [0, 1, "0.30"]]])
 })
 
-test("a cell is worked out from its query and its key, beside the model's own numbers", () => {
+test("a cell's calculation from query and key agrees with the model's numbers", () => {
   const made = attend(Float32Array.of(1, 2, 3, 4), Float32Array.of(2, 0, 1, 1),
     new Float32Array(4), 2, 2, true)
   const scale = [[0, "#000000"], [1, "#ffffff"]]

@@ -1,4 +1,4 @@
-// The model of a page and its tokenizer, read from the file by the page's own scripts.
+// A page's model and tokenizer, read from the file by the page's own scripts.
 import { readFileSync } from "node:fs"
 
 import { inflate } from "../../gpt2viz/app/scripts/message.js"

@@ -1,5 +1,5 @@
-// How long the model of a page takes in its own scripts: node live_times.js PAGE ROUNDS prints the
-// medians in seconds as JSON.
+// Times the model of a page in its own scripts: node live_times.js PAGE ROUNDS prints medians in
+// seconds as JSON.
 import { modelOf } from "./live_model.js"
 import { continuation, forward, predict } from "../../gpt2viz/notebook/network.js"
 

@@ -3,7 +3,7 @@ import { test } from "node:test"
 
 import { fixed, make, makeSvg } from "../../gpt2viz/app/scripts/make.js"
 
-test("an element stands at the end of another, with text and name where they are given", () => {
+test("an element is appended, with text and class if given", () => {
   globalThis.document = { createElement: (tag) => ({ tag }) }
   const into = []
   into.append = into.push
@@ -12,7 +12,7 @@ test("an element stands at the end of another, with text and name where they are
   assert.deepEqual(into.map(({ tag }) => tag), ["b", "i"])
 })
 
-test("an element of a drawing has its attributes", () => {
+test("an SVG element has its attributes", () => {
   const page = { createElementNS: (space, tag) => ({ space, tag,
     setAttribute(name, value) { this[name] = value } }) }
   globalThis.document = page

@@ -8,14 +8,14 @@ import { bits, message as encode } from "../../gpt2viz/app/scripts/message.js"
 
 const TWO_BY_THREE = { rows: ["a", "b"], columns: ["“ö”", "d", "e"] }
 
-test("a message has a header, and numbers from a multiple of four bytes on", () => {
+test("a message has a header, and numbers aligned to four bytes", () => {
   const result = openMessage(encode({ name: "ö" }, Float32Array.of(1, 2)))
   assert.deepEqual(result.head, { name: "ö" })
   assert.equal(result.at % 4, 0)
   assert.deepEqual([...new Float32Array(result.buffer, result.at)], [1, 2])
 })
 
-test("panels have the names of their grid, their numbers and what is masked", () => {
+test("panels have the labels of their grid, their numbers and their mask", () => {
   const values = Float32Array.from({ length: 12 }, (_, n) => n / 8)
   const masked = Array.from({ length: 12 }, (_, n) => n % 5 === 4)
   const header = { panels: [{ grid: 0, name: "x" }, { grid: 0, name: "y" }], grids: [TWO_BY_THREE] }
@@ -27,7 +27,7 @@ test("panels have the names of their grid, their numbers and what is masked", ()
   assert.equal(p.whole, undefined)
 })
 
-test("the whole ones come after a part, from a multiple of four bytes on", () => {
+test("the whole matrices follow a part, aligned to four bytes", () => {
   const part = { rows: ["b"], columns: ["d"] }
   const header = { panels: [{ grid: 0 }], grids: [part],
     wholes: { panels: [{ grid: 0 }], grids: [TWO_BY_THREE] } }
@@ -58,19 +58,19 @@ function message({ axis = {}, zooms = {}, ...more } = {}) {
       scale: "signed", least: 0, masked: ["later"], legend: true, grows: null, ...zooms }, ...more }
 }
 
-test("a part is distinguished from all of a text, and from what is none of its parts", () => {
+test("the whole text and invalid parts are not parsed as parts", () => {
   assert.deepEqual(parsePart("2,5,0,10", 10), [2, 5, 0, 10])
   const others = ["", "0,10,0,10", "2,5,0,11", "5,5,0,1", "a", "1,2", "1,2,3,4,5"]
   for (const none of [null, undefined, ...others]) assert.equal(parsePart(none, 10), null)
   assert.deepEqual([formatPart([2, 5, 0, 10]), formatPart(null)], ["2,5,0,10", null])
 })
 
-test("a part is named by its first tokens and its last, and a single token alone", () => {
+test("a part is named by its first and last tokens, or by a single one", () => {
   assert.equal(partInWords([2, 5, 0, 10]), "queries 2 to 4, keys 0 to 9")
   assert.equal(partInWords([2, 3, 9, 10]), "queries 2, keys 9")
 })
 
-test("a drag chooses the tokens of its cells, counted in the part that is shown", () => {
+test("a drag chooses the tokens of its cells, counted within the shown part", () => {
   const p = message()
   assert.deepEqual(draggedPart(p, null, 0, [2, 4], [0, 9]), [2, 5, 0, 10])
   assert.deepEqual(draggedPart(p, [4, 8, 3, 6], 0, [1, 2], [0, 1]), [5, 7, 3, 5])
@@ -79,12 +79,12 @@ test("a drag chooses the tokens of its cells, counted in the part that is shown"
   assert.equal(draggedPart(p, null, 0, [2, 3], [5, 4]), null)
 })
 
-test("a drag over what has no keys leaves those that are shown", () => {
+test("a drag over columns that aren't keys keeps the shown keys", () => {
   const p = message({ axis: { columnTitle: "dimension" } })
   assert.deepEqual(draggedPart(p, [0, 10, 3, 6], 0, [2, 4], [5, 4]), [2, 5, 3, 6])
 })
 
-test("a drag over words chooses all of their tokens", () => {
+test("a drag over words chooses all their tokens", () => {
   const p = message({ axis: { positions: [0, 3, 7], short: ["un", "believ", "able"] } })
   assert.deepEqual(draggedPart(p, null, 0, [0, 1], [2, 2]), [0, 7, 7, 10])
   assert.deepEqual(draggedPart(p, [4, 9, 0, 10], 0, [0, 1], [0, 0]), [3, 9, 0, 3])

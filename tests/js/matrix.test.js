@@ -5,7 +5,7 @@ import {
   codeOf, cut, ink, paletteOf, pixels, shade, showTip, cellState,
 } from "../../gpt2viz/app/scripts/matrix.js"
 
-test("a number in a cell can be read on its colour, whatever that is", () => {
+test("a number in a cell has enough contrast on any colour", () => {
   const share = (c) => c / 255 <= .04045 ? c / 255 / 12.92 : ((c / 255 + .055) / 1.055) ** 2.4
   const light = ([r, g, b]) => .2126 * share(r) + .7152 * share(g) + .0722 * share(b)
   const pale = [], steps = Array.from({ length: 18 }, (_, n) => 15 * n)
@@ -17,12 +17,12 @@ test("a number in a cell can be read on its colour, whatever that is", () => {
   assert.deepEqual(pale, []) // WCAG 2.2, 1.4.3
 })
 
-test("masked, NaN and infinite are distinguished, and NaN is NaN where it is masked too", () => {
+test("masked, NaN and infinite differ, and a masked NaN counts as NaN", () => {
   const values = [1, NaN, Infinity, -Infinity, NaN, -Infinity]
   assert.deepEqual(values.map((value, n) => cellState(value, n > 3)), [0, 2, 3, 3, 2, 1])
 })
 
-test("a colour lies between the stops on both sides of its number", () => {
+test("a colour is interpolated between the two nearest stops", () => {
   const scale = [[0, "#000000"], [0.25, "#ff0000"], [1, "#ff8040"]]
   assert.deepEqual(shade(scale, 0), [0, 0, 0])
   assert.deepEqual(shade(scale, .125), [128, 0, 0]) // half of the way to the second stop
@@ -33,7 +33,7 @@ test("a colour lies between the stops on both sides of its number", () => {
 
 const SPECIAL = [["#010203", "#040506"], ["#070809", "#070809"], ["#0a0b0c", "#0a0b0c"]]
 
-test("a cell has the shade of its share, or by turns a colour of its state", () => {
+test("a cell has the shade of its share, or the chessboard colours of its state", () => {
   const palette = paletteOf([[0, 0, 0], [9, 8, 7], [255, 255, 255]], SPECIAL)
   const codes = [[0, 0], [.7, 0], [9, 0], [-1, 0], [1, 1], [1, 2], [1, 3], [0, 1]]
     .map(([share, state]) => codeOf(palette, share, state))
@@ -46,7 +46,7 @@ test("a cell has the shade of its share, or by turns a colour of its state", () 
   assert.equal(pixels([9], 1, palette)[3], 0, "no code, no colour")
 })
 
-test("a word is cut where it is wider than its room", () => {
+test("a word is cut if it is too wide", () => {
   const over = (word, room) => cut(word, room, (text) => 6 * text.length)
   assert.equal(over("·crane", 36), "·crane")
   assert.equal(over("·crane", 35), "·cra…")
@@ -55,7 +55,7 @@ test("a word is cut where it is wider than its room", () => {
   assert.equal(over("·crane", 5), "")
 })
 
-test("a tip stands beside its box, on the left at the right edge, and not below its view", () => {
+test("a tip is beside its box, left of it at the right edge, and never below the view", () => {
   const tip = { style: {}, offsetWidth: 50, offsetHeight: 30 }
   const beside = (box) => {
     showTip(tip, { clientWidth: 200, clientHeight: 100 }, box)

@@ -21,12 +21,12 @@ const P = { zooms: ZOOMS, grids: [GRID], panels: [panel("A", 0), panel("B", 9)],
 const held = (changes) => (name, drawn) => name in changes ? changes[name] : drawn
 const as = (...all) => ({ ...P, either: { ...P.either, lined: all } })
 
-test("a framed row's token lights up, where it was chosen", () => {
+test("a framed row's token is highlighted only if it was chosen", () => {
   const [first] = pictures(P, held({})), [dark] = pictures(as({ ...lined(["first"]), lit: false }))
   assert.deepEqual([first.data.chosen, dark.data.chosen], [1, -1])
 })
 
-test("the other picture is drawn here of the same numbers, and a part where it is here", () => {
+test("the other picture and parts are offered here only if their data is here", () => {
   const offer = (here, zooms) => (changes) =>
     offers({ either: { here }, drags: true, zooms }, changes)
   assert.deepEqual([true, false].map((here) => offer(here)({ picture: "lines" })), [true, false])

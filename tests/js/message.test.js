@@ -3,12 +3,12 @@ import { test } from "node:test"
 
 import { edges, pooled } from "../../gpt2viz/app/scripts/message.js"
 
-test("blocks are as even as they can be, and none is made where all fit", () => {
+test("blocks are as equal as possible, and cells stay single if all fit", () => {
   assert.deepEqual(edges(7, 3), [0, 2, 4, 7])
   assert.deepEqual(edges(3, 8), [0, 1, 2, 3])
 })
 
-test("a block has its number farthest from 0, without what is masked", () => {
+test("a block has its number farthest from 0, masked cells excluded", () => {
   const values = [1, -3, 3, 0, 9, 2, NaN, 1, 4, 5, 6, 7]
   const masked = (n) => [4, 8, 9].includes(n)
   const result = pooled(values, masked, 4, [0, 2, 3], [0, 2, 4])

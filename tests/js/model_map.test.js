@@ -15,7 +15,7 @@ const message = (cells) => sent({ layers: 1, heads: 2, rows: ["a", "b"], columns
   alt: "“schön”", shades: ["#000000", "#102030", "#ffffff"], special: SPECIAL },
   new Uint8Array(cells))
 
-test("a message is read from the middle of a buffer, each cell", () => {
+test("a message is read from the middle of a buffer, with every cell", () => {
   const cells = [2, 0, 1, 255, 4, 3, 5, 0], beside = new Uint8Array(message(cells).length + 3)
   beside.set(message(cells), 3)
   const p = read(beside.subarray(3))
@@ -23,14 +23,14 @@ test("a message is read from the middle of a buffer, each cell", () => {
   assert.equal(p.alt, "“schön”")
 })
 
-test("heads of fewer rows than columns have every cell at its position", () => {
+test("heads with fewer rows than columns have every cell in its position", () => {
   const cells = [0, 1, 2, 3, 3, 0, 4, 5, 3, 2, 1, 0], columns = ["a", "b", "c"]
   const red = headsOf({ ...read(message(cells)), columns })
     .map((bytes) => [0, 4, 8, 12, 16, 20].map((n) => bytes[n]))
   assert.deepEqual(red, [[0, 16, 255, 4, 1, 0], [7, 10, 1, 255, 16, 0]])
 })
 
-test("heads are painted anew where a cell, a colour or their number is another", () => {
+test("heads are repainted if a cell, a colour or their number changes", () => {
   const p = read(message([2, 3, 1, 3, 4, 3, 5, 0])), same = read(message([...p.cells]))
   assert.ok(paintsAlike(p, same))
   assert.ok(!paintsAlike(p, read(message([2, 3, 1, 3, 4, 3, 5, 1]))))
@@ -38,7 +38,7 @@ test("heads are painted anew where a cell, a colour or their number is another",
   assert.ok(!paintsAlike(p, { ...same, layers: 2, heads: 1 }))
 })
 
-test("what is pointed at is still there where heads and tokens are the same", () => {
+test("the pointed token is kept while heads and tokens are the same", () => {
   const p = { ...MODEL, tokens: ["0 a", "1 b"] }
   assert.ok(sameTokens(p, { ...p, tokens: [...p.tokens], token: 1 }))
   assert.ok(!sameTokens(p, { ...p, tokens: ["0 a", "1 c"] }))
@@ -46,7 +46,7 @@ test("what is pointed at is still there where heads and tokens are the same", ()
   assert.deepEqual([-1, 0, 2].map((token) => lit({ p: { ...p, token: 1 }, token })), [1, 0, 1])
 })
 
-test("heads stand in their layers' rows, apart, and within the width and the height", () => {
+test("heads are in their layers' rows without overlap, within width and height", () => {
   for (const [layers, heads] of [[4, 6], [12, 12], [1, 1], [3, 40]]) {
     const { boxes, side, height } = plan({ layers, heads }, 760, 600)
     assert.equal(boxes.length, layers * heads)
@@ -63,7 +63,7 @@ test("heads stand in their layers' rows, apart, and within the width and the hei
   assert.ok(plan({ layers: 12, heads: 12 }, 340, 600).side > 18, "on a telephone")
 })
 
-test("layers stand side by side where they are more than heads, which get larger so", () => {
+test("layers become columns if there are more layers than heads, for larger heads", () => {
   const deep = { layers: 30, heads: 9 }, { boxes, side, turned, height } = plan(deep, 800, 640)
   assert.ok(turned && side >= 20 && height <= 640)
   boxes.forEach(({ x, y }, n) => {
@@ -78,13 +78,13 @@ test("layers stand side by side where they are more than heads, which get larger
   assert.deepEqual(["Up", "Down", "Left", "Right"].map(go), [39, 41, 31, 49])
 })
 
-test("heads that share keys and values are joined, and no others", () => {
+test("only heads that share keys and values are joined", () => {
   assert.deepEqual(groupsOf({ heads: 9, groups: 3 }), [[0, 2], [3, 5], [6, 8]])
   assert.deepEqual(groupsOf({ heads: 4, groups: 1 }), [[0, 3]])
   for (const alone of [{ heads: 9, groups: 9 }, { heads: 9 }]) assert.deepEqual(groupsOf(alone), [])
 })
 
-test("a point of the picture is of a head and of a row in it, or between heads", () => {
+test("a point belongs to a row of a head, or lies between heads", () => {
   const look = plan(MODEL, 400, 400), { x, y } = look.boxes[6], { side } = look
   assert.deepEqual(under(look, 5, x, y), { head: 6, row: 0 })
   assert.deepEqual(under(look, 5, x + side / 2, y + .7 * side), { head: 6, row: 3 })
@@ -93,21 +93,21 @@ test("a point of the picture is of a head and of a row in it, or between heads",
   assert.equal(under(look, 5, x, y - 2), null)
 })
 
-test("a row of a long text stands for the tokens up to the next row's", () => {
+test("a row of a long text covers the tokens up to the next row's", () => {
   const starts = [0, 2, 5]
   assert.deepEqual([0, 1, 2, 4, 5, 9].map((n) => rowOf(starts, n)), [0, 0, 1, 1, 2, 2])
   assert.deepEqual([0, 1, 2].map((row) => tokenOf({ starts, token: -1 }, row)), [0, 2, 5])
   assert.deepEqual([0, 1, 2].map((row) => tokenOf({ starts, token: 4 }, row)), [0, 4, 5])
 })
 
-test("arrow keys go from head to head and stop at the edges", () => {
+test("arrow keys move between heads and stop at the edges", () => {
   const go = (head, direction) => step(MODEL, head, `Arrow${direction}`)
   assert.deepEqual(["Up", "Down", "Left", "Right"].map((name) => go(5, name)), [1, 9, 4, 6])
   assert.deepEqual([go(0, "Up"), go(0, "Left"), go(11, "Down"), go(11, "Right"), go(3, "Right")],
     [0, 0, 11, 11, 3])
 })
 
-test("Page Up and Page Down go from token to token", () => {
+test("Page Up and Page Down move between tokens", () => {
   const tokens = ["a", "b", "c"]
   const go = (token, key) => turn({ tokens }, token, key)
   assert.deepEqual([go(-1, "PageDown"), go(-1, "PageUp")], [0, 2])
@@ -115,14 +115,14 @@ test("Page Up and Page Down go from token to token", () => {
     [2, 0, 2, 0])
 })
 
-test("words are left out at the end where they don't fit, and a sign says so", () => {
+test("words that don't fit are replaced by an ellipsis", () => {
   const measure = (text) => text.length
   assert.equal(fitting(["in:", "a", "b"], 99, measure), "in:  a  b")
   assert.equal(fitting(["in:", "a", "b"], 9, measure), "in:  a  b")
   assert.equal(fitting(["in:", "a", "b"], 8, measure), "in:  a …")
 })
 
-test("an arrow leads from within a head, or from the tokens, to above another", () => {
+test("an arrow goes from a head, or from the tokens, to the top of another head", () => {
   const look = plan(MODEL, 400, 400), { boxes, side } = look, half = side / 2
   assert.deepEqual(arrowEnds(look, [1, 10]), [[boxes[1].x + half, boxes[1].y + half],
     [boxes[10].x + half, boxes[10].y - 1]])

@@ -8,13 +8,13 @@ test("a number is read with either decimal sign and either minus", () => {
   for (const [text, number] of Object.entries(typed)) assert.equal(read(text, 1000), number, text)
 })
 
-test("nothing, words and numbers that are too large are no numbers", () => {
+test("empty texts, words and numbers out of range are read as NaN", () => {
   for (const text of ["", "  ", "x", "1.2.3", "1,2,3", "1001", "-1001", "Infinity", "NaN"])
     assert.ok(Number.isNaN(read(text, 1000)), text)
   assert.deepEqual([read("1000", 1000), read("-1000", 1000)], [1000, -1000])
 })
 
-test("Enter and the arrows go to the next row", () => {
+test("Enter and the arrow keys move between rows", () => {
   assert.deepEqual(["Enter", "ArrowDown", "ArrowUp"].map((key) => step(key, 3)), [3, 3, -3])
   for (const key of ["ArrowLeft", "Tab", "5", "Escape"]) assert.equal(step(key, 3), undefined)
 })

@@ -1,5 +1,5 @@
-// What the browser makes of the messages of a head and of every head's weights, for some choices:
-// node of_heads.js FILE, as JSON.
+// Draws the messages of a head and of every head's weights as the browser does, for some choices:
+// node of_heads.js FILE prints JSON.
 import { readFileSync } from "node:fs"
 
 import {

@@ -1,5 +1,5 @@
-// What the browser makes of messages of matrices, by their names, as lines, for what is chosen:
-// node of_lines.js FILE, as JSON.
+// Draws messages of matrices as lines as the browser does, by name, for a choice: node of_lines.js
+// FILE prints JSON.
 import { readFileSync } from "node:fs"
 
 import { asLines } from "../../gpt2viz/app/scripts/lines.js"

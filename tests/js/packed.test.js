@@ -4,20 +4,20 @@ import { deflateSync } from "node:zlib"
 
 import { bytesOf, readWeights } from "../../gpt2viz/notebook/packed.js"
 
-// Bytes as characters of 16 bits, those of HTML and of every second pair in the next plane.
+// Bytes as 16-bit characters; ASCII, surrogates and every other one are in the next Unicode plane.
 const written = (bytes) => Array.from({ length: Math.ceil(bytes.length / 2) }, (_, n) => {
   const code = bytes[2 * n] + 256 * (bytes[2 * n + 1] ?? 0)
   return String.fromCodePoint(code < 128 || code >> 11 === 27 || n % 2 ? code + 0x10000 : code)
 }).join("")
 
-test("bytes of any number come back", () => {
+test("any number of bytes is unpacked again", () => {
   for (const length of [0, 1, 2, 15, 16, 255]) {
     const bytes = Uint8Array.from({ length }, (_, n) => 255 - 7 * n)
     assert.deepEqual(bytesOf(written(bytes), length), bytes)
   }
 })
 
-test("a number is its step times 16 upper bits and 4 lowest, and letters have a rest", async () => {
+test("a weight is its step times a code of 12 bits; letters have 8 more", async () => {
   const codes = [5, -1, -2048, 2047, 0, 19], plain = Float32Array.of(7, 8, 9)
   const low = new Uint8Array(3)
   codes.forEach((code, n) => { low[n >> 1] |= (code & 15) << 4 * (n & 1) })

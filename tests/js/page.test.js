@@ -8,7 +8,7 @@ import {
 const now = withCurrentState, merged = mergePending
 const PARTS = ["first", "middle", "last"]
 
-test("Tab goes round in a popover, back with Shift, and between the ends as ever", () => {
+test("Tab cycles within a popover, Shift+Tab backwards", () => {
   assert.equal(trapFocus(PARTS, "last", false), "first")
   assert.equal(trapFocus(PARTS, "first", true), "last")
   assert.equal(trapFocus(PARTS, "middle", false), undefined)
@@ -16,19 +16,19 @@ test("Tab goes round in a popover, back with Shift, and between the ends as ever
   assert.equal(trapFocus(PARTS, "last", true), undefined)
 })
 
-test("Tab stays in a popover that has nothing to go to", () => {
+test("Tab stays in a popover with nothing to focus", () => {
   assert.equal(trapFocus([], "body", false), null)
   assert.equal(trapFocus(["one"], "one", true), "one")
 })
 
-test("a link leads to the page at its path, whatever it carries", () => {
+test("a link is recognised by its path, whatever its query", () => {
   assert.ok(leadsTo("inside_head?layer=1", "/inside_head"))
   assert.ok(leadsTo("./inside_head", "/behind/a/proxy/inside_head"))
   assert.ok(leadsTo("?text=a", "/") && leadsTo("./?text=a", "/proxy/"))
   assert.ok(!leadsTo("inside_head", "/inside_head_2") && !leadsTo("inside_head", "/"))
 })
 
-test("a link leads on with what the address says now, and with what is its own", () => {
+test("a link gets the address's present state and keeps its own parameters", () => {
   assert.equal(now("predict?text=a&head=1", "?text=a&head=2"), "predict?head=2&text=a")
   assert.equal(now("predict?text=a&head=1&key=3", "?text=a"), "predict?text=a")
   assert.equal(now("glossary?term=head&head=1", "?head=2"), "glossary?head=2&term=head")
@@ -37,7 +37,7 @@ test("a link leads on with what the address says now, and with what is its own",
   assert.equal(now("glossary?term=x", "?term=a&find_word=b&head=2"), "glossary?head=2&term=x")
 })
 
-test("a link that carries all of it already is left as it is", () => {
+test("a link that already has the present state isn't changed", () => {
   assert.equal(now("predict?text=a%20b&head=1", "?head=1&text=a+b"), "predict?text=a%20b&head=1")
   assert.equal(now("predict", ""), "predict")
 })
@@ -48,37 +48,37 @@ const SINCE = new Map([
 ])
 const SEARCH = "?text=a&head=5"
 
-test("a link to another page leads on with what was chosen here since it was drawn", () => {
+test("a link to another page gets the choices made since it was drawn", () => {
   assert.equal(merged("head?text=a&head=2&zoom=1%2C3%2C0%2C4", SEARCH, SINCE), "head?text=a&head=5")
   assert.equal(merged("head?text=a", SEARCH, SINCE), "head?text=a&head=5")
 })
 
-test("what a link carries of its own stays", () => {
+test("a link keeps its own choices", () => {
   assert.equal(merged("head?text=a&head=3", SEARCH, SINCE), "head?text=a&head=3")
   assert.equal(merged("head?text=b&head=2", SEARCH, SINCE), "head?text=b&head=2")
   assert.equal(merged("head?text=a&model=b&head=2", SEARCH, SINCE), "head?text=a&model=b&head=2")
   assert.equal(merged("head?text=a&head=2", SEARCH, new Map()), "head?text=a&head=2")
 })
 
-test("a link that leaves a part of the text out goes on doing so", () => {
+test("a link without a part of the text stays without one", () => {
   const since = new Map([["zoom", { inAddress: "1,3,0,4", drawn: "1,3,0,4", now: "0,2,0,2" }]])
   assert.equal(merged("head?text=a", "?text=a&zoom=0,2,0,2", since), "head?text=a")
 })
 
 const part = (dataset = {}, page = false) => ({ dataset, matches: () => page })
 
-test("whatever is pressed may send a request, but what sends pending choices itself", () => {
+test("a press may send a request, unless the part sends pending choices itself", () => {
   assert.ok(asks([part(), part(), {}]))
   assert.ok(!asks([part(), part({ here: "" }), part(), {}]))
   assert.ok(!asks([part(), part({}, true), {}]))
 })
 
-test("a background is dark below the middle of its three channels", () => {
+test("a background is dark if its mean channel is below the middle", () => {
   assert.ok(isDark([18, 20, 28]) && isDark([0, 0, 0]) && isDark([127, 128, 128]))
   assert.ok(!isDark([255, 255, 255]) && !isDark([128, 128, 128]))
 })
 
-test("only a change is sent", () => {
+test("the theme is sent only if it changed", () => {
   const sent = []
   const pen = { fillRect() {}, getImageData: () => ({ data: [18, 20, 28, 255] }) }
   globalThis.getComputedStyle = () => ({ getPropertyValue: () => "#12141c" })
@@ -90,7 +90,7 @@ test("only a change is sent", () => {
   assert.deepEqual([sent, style.colorScheme], [[["changed", true]], "dark"])
 })
 
-test("a theme that is sent is stored, and the page loaded again", () => {
+test("a received theme is stored, and the page reloaded", () => {
   const stored = {}
   let loaded = 0
   globalThis.localStorage = { setItem: (name, value) => { stored[name] = value } }

@@ -3,11 +3,11 @@ import { test } from "node:test"
 
 import { afterAnswer, changes, look, step } from "../../gpt2viz/app/scripts/player.js"
 
-test("a step ends at the first and the last frame", () => {
+test("steps stop at the first and the last frame", () => {
   assert.deepEqual([step(0, 1, 3), step(2, 1, 3), step(0, -1, 3), step(0, 1, 1)], [1, 2, 0, 0])
 })
 
-test("the reader goes before the answer, and the address before the reader", () => {
+test("the reader's step wins over a late answer, and the address over the reader", () => {
   const known = { at: 3, count: 4, answered: 2, sent: [1, 3] }
   const shown = (before, at, count = 4) => afterAnswer(before, { at, count }).at
   assert.equal(shown(null, 2), 2)
@@ -20,12 +20,12 @@ test("the reader goes before the answer, and the address before the reader", () 
   assert.equal(shown(late, 3), 3)
 })
 
-test("marks are known by their keys: some come, some go, the others glide", () => {
+test("marks are matched by key: some are added, some removed, the others move", () => {
   const marks = ["b", "c"].map((key) => ({ key }))
   assert.deepEqual(changes(["a", "b"], marks), { added: ["c"], removed: ["a"] })
 })
 
-test("a mark's position and colour become its style", () => {
+test("a mark's box and colours become its style", () => {
   const mark = { box: [.25, 2, .5, 1.5], fill: "#112233", ink: "#ffffff" }
   assert.deepEqual(look(mark), { left: "25%", top: "3.2rem", width: "50%",
     height: `${1.6 * 1.5}rem`, background: "#112233", color: "#ffffff", opacity: "1" })

@@ -14,7 +14,7 @@ beforeEach(() => {
   }
 })
 
-// What the component sends for some answers of the server's and of the browser's.
+// What the component sends for answers known to the server and to the browser.
 function sent(answered, text, more = {}) {
   if (text !== undefined) stored["gpt2viz-textbook"] = text
   const messages = []
@@ -24,13 +24,13 @@ function sent(answered, text, more = {}) {
   return messages
 }
 
-test("what either knows is stored once, of questions that there are", () => {
+test("answers known to either are stored once, if their question exists", () => {
   const merged = together({ answered: { a: ["a1"], b: [] }, known: KNOWN },
     { a: ["a2", "a1", "gone"], b: "b1", c: ["b1"] })
   assert.deepEqual(merged, { a: ["a1", "a2"], b: [] })
 })
 
-test("what only the browser has is sent, until the server has read it", () => {
+test("answers that only the browser has are sent until the server has read them", () => {
   const text = JSON.stringify({ answered: { a: ["a2"] } })
   const both = { answered: { a: ["a1", "a2"] }, guesses: {} }
   assert.deepEqual(sent({ a: ["a1"] }, text), [["stored", both]])
@@ -39,12 +39,12 @@ test("what only the browser has is sent, until the server has read it", () => {
   assert.deepEqual(JSON.parse(stored["gpt2viz-textbook"]), both)
 })
 
-test("answers that were stored before there were guesses are read", () => {
+test("answers stored by versions without guesses are read", () => {
   const all = { answered: { a: ["a1"] }, guesses: {} }
   assert.deepEqual(sent({ a: [] }, JSON.stringify({ a: ["a1"] })), [["stored", all]])
 })
 
-test("guesses are stored, sent once, and the server's go first", () => {
+test("guesses are stored and sent once, and the server's take precedence", () => {
   const text = JSON.stringify({ answered: {}, guesses: { r: [40, 60], s: [], gone: [100] } })
   const guesses = { r: [50, 50], s: [] }
   assert.deepEqual(sent({ a: [] }, text, { guesses: { r: [50, 50] } }),
@@ -54,7 +54,7 @@ test("guesses are stored, sent once, and the server's go first", () => {
   assert.deepEqual(predicted({ rows: ROWS }, { r: "x", s: null }), {})
 })
 
-test("what is no progress is left alone", () => {
+test("stored data that is no progress is ignored", () => {
   const junk = ["{", "x", "null", "[]", "7", '{"a": 5}', '{"a": "a1"}',
     '{"a": [7, null, "no_such"]}', '{"answered": 5, "guesses": "r"}']
   for (const text of junk) {
@@ -64,12 +64,12 @@ test("what is no progress is left alone", () => {
   }
 })
 
-test("a browser that keeps nothing is no error", () => {
+test("a browser without storage is no error", () => {
   globalThis.localStorage = { getItem() { throw Error() }, setItem() { throw Error() } }
   assert.deepEqual(sent({ a: ["a1"] }), [])
 })
 
-test("what was forgotten stays forgotten", () => {
+test("forgotten answers stay forgotten", () => {
   assert.deepEqual(sent({ a: [] }, JSON.stringify({ a: ["a1"] }), { forgotten: 1 }), [])
   assert.deepEqual(JSON.parse(stored["gpt2viz-textbook"]), { answered: { a: [] }, guesses: {} })
 })

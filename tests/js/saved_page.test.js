@@ -8,7 +8,7 @@ const panel = (name, start, down, across, words = []) => ({ name, start, words, 
   rows: names("r", down), rowEnds: names("r", down), columns: names("c", across), columnEnds: [],
   frame: [0, 0, 0, 1] })
 
-test("a part of all matrices that are as large as the matrix that it was dragged out of", () => {
+test("a dragged part is cut out of all matrices of the same size", () => {
   const p = { panels: [panel("one", 0, 2, 3), panel("other", 6, 2, 3, names("w", 6)),
     panel("small", 12, 1, 2)], values: names("v", 14), masked: (n) => n % 2,
   frames: [[0, 1, 0, 1]], rules: [[1], []] }

@@ -7,7 +7,7 @@ import {
 
 globalThis.PopStateEvent = class extends Event {}
 
-// A page of a browser, as far as it is needed here, with a part that draws whatever is chosen.
+// As much of a page as is needed here, with a part that draws any choice.
 function open(search) {
   const result = new EventTarget()
   result.location = { search, pathname: "/head" }
@@ -22,7 +22,7 @@ function open(search) {
   return result
 }
 
-test("what is chosen stands in the address beside the rest, and holds until it is sent", () => {
+test("a choice is added to the address, and holds until it is sent", () => {
   const page = open("?text=a+b&head=1")
   assert.equal(current("head", "1", page), "1")
   choose({ head: "3", layer: "2" }, {}, page)
@@ -39,13 +39,13 @@ test("what is chosen stands in the address beside the rest, and holds until it i
   assert.equal(page.events, 1)
 })
 
-test("an address that says nothing any more is that of the page", () => {
+test("an address without parameters is the page's path", () => {
   const page = open("?zoom=0,1,0,1")
   choose({ zoom: null }, {}, page)
   assert.deepEqual(page.addresses, ["/head"])
 })
 
-test("the server's address and what it has drawn are known, however often is chosen since", () => {
+test("the server's address and drawing stay known over several choices", () => {
   const page = open("?head=1")
   choose({ head: "3", layer: "2" }, { layer: "0" }, page)
   choose({ head: "4", layer: "1" }, { layer: "2" }, page)
@@ -55,7 +55,7 @@ test("the server's address and what it has drawn are known, however often is cho
   ])
 })
 
-test("every script hears what is chosen, for as long as it has a part of the page", () => {
+test("every script is told of choices as long as its part is connected", () => {
   const page = open(""), heard = [], part = { isConnected: true }
   const callbacks = { changed: (changes) => heard.push(changes), pointed: (at) => heard.push(at) }
   takePart(part, callbacks, page)
@@ -70,10 +70,10 @@ test("every script hears what is chosen, for as long as it has a part of the pag
   assert.deepEqual(heard, [{ head: "3" }, { query: 1 }])
   const left = { isConnected: false }
   for (const next of [left, part]) takePart(next, {}, page)
-  assert.ok(!page.gpt2viz_state.parts.has(left), "a part that has left is kept with its numbers")
+  assert.ok(!page.gpt2viz_state.parts.has(left), "a disconnected part is kept with its numbers")
 })
 
-test("what is sent goes after pending choices, in a moment of its own", async () => {
+test("messages are sent after pending choices, in a later task", async () => {
   const page = open(""), sent = []
   const send = sender((...what) => sent.push([...what, page.events]), page)
   send("cell", 1)
@@ -86,7 +86,7 @@ test("what is sent goes after pending choices, in a moment of its own", async ()
   assert.deepEqual(sent[1], ["cell", 2, 1])
 })
 
-test("what a part draws is chosen here, unless only the server can draw another part", () => {
+test("a choice is made here unless some part needs the server to draw it", () => {
   const page = open(""), part = { isConnected: true }, query = { query: "1" }
   takePart(part, { offers: (changes) => "query" in changes ? false : undefined }, page)
   assert.deepEqual([choose(query, {}, page), choose({ head: "1" }, {}, page)], [false, true])
@@ -98,13 +98,13 @@ test("what a part draws is chosen here, unless only the server can draw another 
   assert.equal(choose(query, {}, bare), false, "nobody draws it")
 })
 
-test("what an address has no room for isn't chosen here", () => {
+test("a choice that doesn't fit into the address isn't made here", () => {
   const page = open(`?text=${"x".repeat(5985)}`)
   assert.ok(!choose({ zoom: "0,1,0,100000" }, {}, page))
   assert.ok(choose({ zoom: "0,1,0,1" }, {}, page))
 })
 
-test("as the browser goes back, what the server has drawn is drawn again", () => {
+test("on Back, the server's drawing is restored", () => {
   const page = open("?head=1"), heard = []
   choose({ head: "3", query: "0" }, { query: null }, page)
   const hear = (changes) => heard.push([changes, current("head", "1", page)])

@@ -1,4 +1,4 @@
-"""The scripts that run in the browser, tested by Node's own runner: a file a script."""
+"""The browser's scripts, tested by Node's own runner, with a test file for each."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PACKAGE = HERE.parents[1] / "gpt2viz"
 
 
 def run(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    """Node's answer, by the Node that came with the tests: the machine needs none."""
+    """Run Node from the tests' own package: the machine needs none."""
     answer = node(
         list(map(str, arguments)), return_completed_process=True, capture_output=True, text=True
     )
@@ -44,7 +44,7 @@ def test_every_script_is_tested() -> None:
     assert scripts == {path.name[:-8] for path in HERE.glob("*.test.js")}
 
 
-def test_no_script_or_style_stands_in_a_string() -> None:
+def test_no_script_or_style_is_in_a_python_string() -> None:
     marks = ("=> {", "addEventListener(", "document.querySelector", "{ display: ", "px; }")
     results = [
         (path.name, mark)
@@ -55,17 +55,17 @@ def test_no_script_or_style_stands_in_a_string() -> None:
     assert not results
 
 
-def test_styles_are_of_the_scripts_roots() -> None:
+def test_styles_apply_only_below_the_scripts_root_elements() -> None:
     scripts = PACKAGE / "app" / "scripts"
     style = (scripts / "style.css").read_text(encoding="utf-8")
     roots = set(re.findall(r"^(?::is\()?(\.[\w., -]+?)\)? \{$", style, re.MULTILINE))
     classes = {name.strip(" .") for root in roots for name in root.split(",")}
     made = "".join(path.read_text(encoding="utf-8") for path in scripts.glob("*.js"))
     assert classes == {name for name in classes if f'<div class="{name}"' in made}
-    assert not re.search(r"^[^.:/@} \n]", style, re.MULTILINE)  # nothing is of a whole page
+    assert not re.search(r"^[^.:/@} \n]", style, re.MULTILINE)  # no rule for the whole page
 
 
-def test_a_message_arrives_bit_by_bit_and_in_its_colours(tmp_path: Path) -> None:
+def test_the_browser_reads_a_messages_bits_and_paints_its_colours(tmp_path: Path) -> None:
     values = np.random.default_rng(0).normal(size=(2, 5, 7)).astype(np.float32)
     values[0, 1, 2], values[1, 4, 6] = np.nan, -np.inf
     masked = np.random.default_rng(1).random((5, 7)) < 0.4

@@ -24,7 +24,7 @@ const SPECIAL = [
   { color: "#0a0b0c", other: "#0a0b0c", sign: "∞", name: "infinite" },
 ]
 
-test("a number has its own panel's range, and beyond its ends the last colour", () => {
+test("a number is coloured by its panel's range, clamped at the ends", () => {
   const own = [[0, 4], [-2, 2]].map(([low, high]) => ({ name: "", grid: 0, low, high, empty: "" }))
   const p = { ...read(message([1, -9, 9, 0, 0, 0, 1, -9, 9, 0, 0, 0], [], { panels: own })),
     squares: 9, special: SPECIAL, scale: [[0, "#000000"], [1, "#ffffff"]] }
@@ -32,7 +32,7 @@ test("a number has its own panel's range, and beyond its ends the last colour", 
   assert.deepEqual(reds, [[64, 0, 255, 0], [191, 0, 255, 128]])
 })
 
-test("a panel without any number is left to the page's own background", () => {
+test("a panel without any number isn't painted", () => {
   const panels = ["nothing", ""].map((empty) => ({ name: "", grid: 0, low: 0, high: 1, empty }))
   const p = { ...read(message(Array(12).fill(NaN), [], { panels })), squares: 9, special: SPECIAL,
     scale: [[0, "#000000"], [1, "#ffffff"]] }
@@ -40,7 +40,7 @@ test("a panel without any number is left to the page's own background", () => {
   assert.equal(cellText(p, { panel: 0, row: 0, column: 0 }), "nothing")
 })
 
-test("what is masked is a chessboard, of larger squares where there are many cells", () => {
+test("masked cells form a chessboard, with larger squares if there are many cells", () => {
   const n = 40, all = { rows: Array(n).fill("q"), columns: Array(n).fill("k") }
   const p = { panels: [{ ...all, start: 0, low: 0, high: 1 }], values: new Float32Array(n * n),
     masked: () => 1, squares: 20, special: SPECIAL, scale: [[0, "#000000"], [1, "#ffffff"]] }
@@ -92,14 +92,14 @@ for (const [which, more, width, each] of [
     })
   })
 
-test("no cell is beside a panel, over it or below it", () => {
+test("no cell is found outside a panel", () => {
   const { look } = layout()
   const { boxes: [{ x, y, w, h }] } = look
   for (const [left, top] of [[x - 0.1, y + 5], [x + w, y + 5], [x + 5, y - 0.1], [x + 5, y + h]])
     assert.equal(under(positionAt(look, left, top)), null)
 })
 
-test("panels lie side by side, and nothing lies over another or outside", () => {
+test("panels are side by side, without overlap and within the width", () => {
   for (const width of [320, 800, 1600]) {
     const { look: { boxes, height } } = layout({ bar: "weight" }, width)
     const [a, b, c] = boxes, { w, h } = a
@@ -112,7 +112,7 @@ test("panels lie side by side, and nothing lies over another or outside", () => 
   }
 })
 
-test("where there is little room, fewer stand side by side, and none is lost", () => {
+test("in a narrow window fewer panels are side by side, and none is lost", () => {
   const { look: { boxes, across } } = layout({ across: 3, title: "" }, 240)
   assert.equal(across, 2)
   assert.ok(boxes.every(({ w }) => w >= 64) && boxes[1].x + boxes[1].w <= 240)
@@ -120,14 +120,14 @@ test("where there is little room, fewer stand side by side, and none is lost", (
   assert.ok(boxes[2].y >= boxes[0].y + boxes[0].h)
 })
 
-test("rows that belong together break at a part of their length, and no two share a line", () => {
+test("rows of panels wrap at a divisor of their length", () => {
   const eight = Array.from({ length: 8 }, () => ({}))
   const { look: { boxes, across } } = layout({ across: 4, title: "" }, 330, eight)
   assert.equal(across, 2)
   assert.deepEqual([0, 2, 4, 6].map((n) => boxes[n].x), Array(4).fill(boxes[0].x))
 })
 
-test("tokens meet tokens in squares; the cells of vectors fill the room there is", () => {
+test("cells of token pairs are square; cells of vectors fill the available room", () => {
   const { look: { boxes: [a] } } = layout({ across: 1 }, 800, [{}])
   assert.equal(a.cw, a.ch)
   assert.ok(a.h <= 300 && a.w < 500)
@@ -136,14 +136,14 @@ test("tokens meet tokens in squares; the cells of vectors fill the room there is
   assert.ok(b.w > 700)
 })
 
-test("panels with names of their own show them, and have room for them", () => {
+test("panels with labels of their own have room for them", () => {
   const { look: { boxes: [a, b, c] } } = layout({ across: 3 }, 900, VECTORS)
   assert.deepEqual([a, b, c].map(({ first, last }) => first && last), [true, true, true])
   assert.ok(b.x - (a.x + a.w) >= b.names && c.x - (b.x + b.w) >= c.names)
   assert.ok(c.x + c.w <= 900)
 })
 
-test("names that a neighbour has take no room", () => {
+test("labels shown by a neighbour take no room", () => {
   const at = (ends) => layout({ across: 1, ...ends }, 800, [{}]).look
   const { boxes: [named], height } = at({})
   const { boxes: [bare], height: less } = at({ rowEnds: [], columnEnds: [] })
@@ -153,7 +153,7 @@ test("names that a neighbour has take no room", () => {
   assert.deepEqual([rows.x, rows.labelHeight], [named.x, 0])
 })
 
-test("a title takes as many lines as it needs, and the picture begins under them", () => {
+test("a title wraps into as many lines as it needs, above the matrix", () => {
   const { look: { boxes: [a] } } = layout({ across: 1, title: "one two\nthree" }, 800, [{}])
   assert.deepEqual(a.title, ["one two", "three"])
   assert.deepEqual(wrapped("values, and the crane afterwards", 100, letters),
@@ -163,7 +163,7 @@ test("a title takes as many lines as it needs, and the picture begins under them
   assert.ok(a.y - b.y === 26 && b.y >= 1)
 })
 
-test("above a matrix without a bar stand the ends of its scale", () => {
+test("a matrix without a colour bar has the ends of its scale above it", () => {
   const p = { ...read(message([0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11], [])), across: 2, tallest: 90,
     legend: [], ranged: true }
   for (const panel of p.panels)
@@ -173,7 +173,7 @@ test("above a matrix without a bar stand the ends of its scale", () => {
     [["−8.31 to 47"], ["−8.31 to 47"]])
 })
 
-test("numbers are written as large as their cells allow, or not at all", () => {
+test("numbers are as large as their cells allow, or left out", () => {
   const texts = ["0.50", "0.25"] // 24 pixels wide at 12
   assert.equal(fontFor(texts, { cw: 40, ch: 40 }, letters), 12)
   assert.equal(fontFor(texts, { cw: 25, ch: 40 }, letters), 11.5)
@@ -183,12 +183,12 @@ test("numbers are written as large as their cells allow, or not at all", () => {
   assert.equal(fontFor([], { cw: 40, ch: 40 }, letters, true), 0)
 })
 
-test("words are cut where they are wider than their cells, not written smaller", () => {
+test("words wider than their cells are cut, not shrunk", () => {
   assert.equal(fontFor(["a long one"], { cw: 24, ch: 27 }, letters, true), 11)
   assert.equal(fontFor(["one"], { cw: 40, ch: 27 }, letters, true), 12)
 })
 
-test("a number in a cell has its sign where that says more", () => {
+test("numbers in cells have signs, and NaN and masked cells symbols", () => {
   const p = { ...read(message([0.126, -0.5, 0, NaN, 0, 0, 0, 0, 0, 0, 0, 0], [4])), decimals: 2,
     special: SPECIAL }
   assert.deepEqual([0, 1, 3, 4].map((n) => numberText(p, n)), ["0.13", "−0.50", "NaN", "×"])
@@ -196,32 +196,32 @@ test("a number in a cell has its sign where that says more", () => {
   assert.deepEqual([0, 1, 2, 3].map((n) => numberText(plus, n)), ["+0.13", "−0.50", "+0.00", "NaN"])
 })
 
-test("a number that rounds to 0 has no minus, but where a change is written", () => {
+test("a number that rounds to 0 has no minus, except in differences", () => {
   const p = { ...read(message([-0.004, -0.006, -0, 0, 0, 0, 0, 0, 0, 0, 0, 0], [4])), decimals: 2,
     special: SPECIAL }
   assert.deepEqual([0, 1, 2].map((n) => numberText(p, n)), ["0.00", "−0.01", "0.00"])
   assert.deepEqual([0, 1].map((n) => numberText({ ...p, plus: true }, n)), ["−0.00", "−0.01"])
 })
 
-test("a part is named in full where there is room, in short where there is none", () => {
+test("a part's name is shortened if there is no room", () => {
   const part = ["queries 1000 to 1003, keys 20 to 23", "1000–1003 × 20–23"]
   const over = (width) => layout({ part, title: "" }, width).look.boxes.map(({ title }) => title[0])
   assert.deepEqual([1200, 420].map(over), part.map((name) => [name, name, name]))
 })
 
-test("rows are called by all of their name, or by its first part", () => {
+test("an axis title is shortened to its first part if there is no room", () => {
   const measure = (text) => 6 * text.length
   assert.equal(axisName("your sentence · layer", 126, measure), "your sentence · layer")
   assert.equal(axisName("your sentence · layer", 125, measure), "your sentence")
   assert.equal(axisName("query", 10, measure), "query")
 })
 
-test("names stand as close as there is room for", () => {
+test("labels are as dense as there is room for", () => {
   assert.deepEqual([20, 7, 3, 0.5].map((cell) => labelStep(cell, 13)), [1, 2, 5, 50])
   assert.deepEqual([labelStep(0.01, 13), labelStep(1, 0)], [200, 1])
 })
 
-test("keys go from cell to cell and stop at the ends", () => {
+test("arrow keys move between cells and stop at the ends", () => {
   const { p } = layout()
   assert.deepEqual(step(p, null, "ArrowDown"), { panel: 0, row: 0, column: 0 })
   const at = { panel: 1, row: 2, column: 3 }
@@ -235,7 +235,7 @@ test("keys go from cell to cell and stop at the ends", () => {
     assert.deepEqual(step(p, last, key), last)
 })
 
-test("keys lead into a panel of another size at its last row and column", () => {
+test("keys move into a smaller panel at its last row or column", () => {
   const { p } = layout({ across: 3 }, 900, VECTORS)
   const at = { panel: 0, row: 3, column: 4 }
   assert.deepEqual(step(p, at, "PageDown"), { panel: 1, row: 0, column: 4 })
@@ -243,14 +243,14 @@ test("keys lead into a panel of another size at its last row and column", () => 
   assert.deepEqual(step(p, next, "PageDown"), { panel: 2, row: 0, column: 1 })
 })
 
-test("a drag takes in the cells whose middle it passed, from either side", () => {
+test("a drag selects the cells whose middle it passed, from either side", () => {
   assert.deepEqual(dragged(4.2, 9.2), [5, 9])
   assert.deepEqual(dragged(9.2, 4.2), [5, 9])
   assert.deepEqual(dragged(3, 3.4), [3, 3])
   assert.deepEqual(dragged(-0.5, 0.2).map((n) => n + 0), [0, 0])
 })
 
-test("what stands in a cell is written in six digits, or in words", () => {
+test("a cell's text has six digits, or words", () => {
   const p = { ...read(message([0.12345678, 2e-9, NaN, 0, 5, 6, 7, 8, 9, 10, 11, 12.5], [3])),
     special: SPECIAL }
   for (const panel of p.panels) Object.assign(panel, { quantity: "weight", hidden: "a later key" })
@@ -264,7 +264,7 @@ test("what stands in a cell is written in six digits, or in words", () => {
   assert.equal(at(1, 1, 2), "·fish 33.000 %\nrank 1")
 })
 
-test("with Shift a cell asks why, where its panel has an answer; else it is chosen", () => {
+test("Shift+click asks why if the panel has an answer; otherwise the cell is chosen", () => {
   const p = { panels: [{ name: "a" }, { name: "b" }], chooses: true, asks: [false, true] }
   const at = { panel: 1, row: 2, column: 3 }
   assert.deepEqual(messageFor(p, at, true), ["ask", at])
@@ -275,7 +275,7 @@ test("with Shift a cell asks why, where its panel has an answer; else it is chos
   assert.deepEqual(messageFor({ ...p, chooses: false }, at, true), ["ask", at])
 })
 
-test("pictures that the server hasn't described are named by titles and part", () => {
+test("pictures without the server's description are named by titles and part", () => {
   const panels = [{ title: "Layer 1" }, { title: "Layer 2" }, { title: "Layer 1" }]
   assert.equal(briefAlt({ panels }, [2, 5, 0, 1]), "Layer 1; Layer 2, queries 2 to 4, keys 0.")
   assert.equal(briefAlt({ panels: [{ title: "", quantity: "score" }] }, null),
@@ -309,7 +309,7 @@ function square(part, more = {}) {
   return new Uint8Array([...bytes, ...all, 0, 0, 0, 0])
 }
 
-// A view in a page, as much of both as it asks for, 600 pixels wide; and what was sent.
+// A view in a page, as much of both as the script uses, 600 pixels wide; and what was sent.
 function page() {
   const sent = [], pen = new Proxy({}, { set: () => true, get: (_, name) =>
     name === "measureText" ? () => ({ width: 10 })
@@ -341,7 +341,7 @@ function page() {
     zoom: () => new URLSearchParams(globalThis.location.search).get("zoom") }
 }
 
-test("a part that is dragged out is shown at once, and without a request to the server", () => {
+test("a dragged part is shown at once, without a request to the server", () => {
   const { view, sent, draw, over, shown, zoom } = page()
   draw(square(null))
   assert.deepEqual([view.dataset.here, view.attributes["aria-label"]], ["", "Both heads."])
@@ -357,7 +357,7 @@ test("a part that is dragged out is shown at once, and without a request to the 
   assert.deepEqual(sent, [])
 })
 
-test("what was chosen here holds as the server draws anew, and its part once that is sent", () => {
+test("a part chosen here stays when the server redraws, until it sends the part itself", () => {
   const { view, draw, shown } = page()
   draw(square(null))
   choose({ zoom: "0,1,0,2" })
@@ -372,7 +372,7 @@ test("what was chosen here holds as the server draws anew, and its part once tha
   assert.deepEqual(shown(), [0, 1])
 })
 
-test("a click on a cell waits until the server has drawn the part that it counts in", () => {
+test("a click on a cell waits until the server has drawn the shown part", () => {
   const { sent, draw, over } = page()
   draw(square(null))
   over([1, 2], [1, 2])
@@ -386,7 +386,7 @@ test("a click on a cell waits until the server has drawn the part that it counts
   assert.deepEqual(sent, [], "it is sent once")
 })
 
-test("a click is forgotten where another part is chosen meanwhile", () => {
+test("a waiting click is dropped if another part is chosen", () => {
   const { sent, draw, over } = page()
   draw(square(null))
   choose({ zoom: "3,5,0,2" })
@@ -396,7 +396,7 @@ test("a click is forgotten where another part is chosen meanwhile", () => {
   assert.deepEqual(sent, ["popstate"])
 })
 
-test("a drag is the server's where it alone can draw a part", () => {
+test("a drag is sent to the server if only it can draw the part", () => {
   const { sent, draw, over } = page()
   draw(square(null, { zooms: undefined }))
   over([.8, 1.8], [2.2, 4.2])
@@ -409,7 +409,7 @@ test("a drag is the server's where it alone can draw a part", () => {
   assert.deepEqual(sent, [part])
 })
 
-test("a picture that is reached by Tab has the server tell all of it", () => {
+test("focusing a picture sends pending choices, for the server's full description", () => {
   const { view, sent, draw } = page()
   draw(square(null))
   view.onfocus()
@@ -419,7 +419,7 @@ test("a picture that is reached by Tab has the server tell all of it", () => {
   assert.deepEqual(sent, ["popstate"])
 })
 
-test("no number of the scale stands in its name, which isn't cut, however long it is", () => {
+test("the colour bar's title overlaps no tick and isn't cut, however long it is", () => {
   const bar = "difference of weights".repeat(3)
   for (const [low, high, shown] of [[0, 1, ["0", "0.5", "1"]], [0, 0.03, ["0", "0.03"]],
     [-0.705, 0.705, ["−0.705", "0", "0.705"]]]) {

@@ -5,7 +5,7 @@ import { createContext, runInContext } from "node:vm"
 
 const FILE = new URL("../../gpt2viz/pictures/plotly/when_there.js", import.meta.url)
 
-test("a figure is drawn once, as soon as plotly.js is there", () => {
+test("a figure is drawn once, as soon as plotly.js is loaded", () => {
   const waiting = [], drawn = []
   const page = createContext({ window: {}, figure: () => drawn.push("drawn"),
     setTimeout: (then) => waiting.push(then) })

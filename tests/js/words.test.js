@@ -8,18 +8,18 @@ const P = { n_head: 2, n_tokens: 3, arcs: [[[0, 1]], [], [[1, .75]]] }
 const WEIGHTS = new Float32Array(36)
 WEIGHTS.set([.04, .36, .6], ((1 * 2 + 1) * 3 + 2) * 3)
 
-test("arcs lead to the keys with most weight, the largest first, none below the least", () => {
+test("arcs go to the keys with most weight, the largest first, none below the minimum", () => {
   assert.deepEqual(strongest(P, WEIGHTS, { layer: 1, head: 1, query: 2 }),
     [[2, Math.fround(.6)], [1, Math.fround(.36)]])
   assert.deepEqual(strongest(P, WEIGHTS, { layer: 0, head: 1, query: 2 }), [])
 })
 
-test("without the weights of every head the arcs are those that were sent", () => {
+test("without the weights of every head, the arcs are those the server sent", () => {
   assert.deepEqual(strongest(P, null, { layer: 1, head: 1, query: 2 }), [[1, .75]])
   assert.deepEqual(strongest(P, null, { layer: 1, head: 1, query: 5 }), [])
 })
 
-test("an arc ends at both words, within its room", () => {
+test("an arc joins both words within the available height", () => {
   const { path, top } = arc([10, 80], [500, 80], 76)
   assert.match(path, /^M10 80C.* 500 80$/)
   assert.ok(top[1] >= 18 && top[0] === 255)
@@ -31,13 +31,13 @@ test("an arc ends at both words, within its room", () => {
   assert.ok((right - left) * Math.sqrt(3) / 6 > 2 * 9) // it is open between its widest strokes
 })
 
-test("letters are as large as a line holds, between 16 and 36 pixels", () => {
+test("the font is as large as one line allows, between 16 and 36 pixels", () => {
   assert.equal(fontSize(["A", "crane"], 1280), 36)
   assert.equal(fontSize(Array(60).fill("word"), 1280), 16)
   assert.equal(Math.round(fontSize(Array(16).fill("word"), 1280)), 25)
 })
 
-test("a word stands without the dot of its space, a lone space with it", () => {
+test("a word is shown without the dot of its space, a lone space with it", () => {
   assert.deepEqual(["·cat", "cat", "·", "· (2)", "\u2068·שלום\u2069", "a·"].map(bare),
     ["cat", "cat", "·", "· (2)", "\u2068שלום\u2069", "a·"])
   const next = ["·A", "A", "·a", "was"].map((label) => ({ label }))

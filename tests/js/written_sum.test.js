@@ -27,7 +27,7 @@ function drawn(parts) {
   return sum
 }
 
-test("a strip has its name in its colour, whose it is, and a coloured cell a number", () => {
+test("a strip has its coloured name, its token, and a coloured cell for each number", () => {
   const cells = [["#112233", "dimension 0: 1.0000"], ["#445566", "dimension 1: −2.0000"]]
   const sum = drawn([{ kind: "strip", name: "q", token: "<b>cat", ink: "#2457c5", cells }])
   assert.equal(sum.text, "q <b>cat")
@@ -40,7 +40,7 @@ test("a result has the model's number beside it", () => {
   assert.equal(sum.text, "Raw score= 1.2500the model: 1.2501")
 })
 
-test("of a table the chosen row stands out, and a bar is as long as its share", () => {
+test("a table highlights the chosen row, and bars have the length of their share", () => {
   const rows = [[["0 a", "0.2500"], 0.25], [["1 b", "0.7500"], 0.75]]
   const columns = ["key", "weight"]
   const sum = drawn([{ kind: "table", columns, rows, chosen: 1, bar: "#123456" }])
@@ -51,7 +51,7 @@ test("of a table the chosen row stands out, and a bar is as long as its share", 
     { width: "75%", background: "#123456" }])
 })
 
-test("steps stand in their order, and those of before are gone", () => {
+test("steps keep their order and replace earlier ones", () => {
   const sum = drawn([{ kind: "arrow", text: "÷ √32" }, { kind: "note", text: "checked" }])
   assert.deepEqual(sum.children.map(({ className, text }) => [className, text]),
     [["arrow", "÷ √32"], ["note", "checked"]])
