@@ -1,6 +1,6 @@
 """Measure capture beside transformers and other tools, and the app in a browser.
 
-Prints Markdown tables, as they stand in docs/benchmarks.md. The parts:
+Prints Markdown tables as in docs/benchmarks.md. The parts:
 
 capture  time and memory of a trace beside transformers, TransformerLens and nnsight
 layers   the app in Chromium: from a click on another layer to the last picture
@@ -10,8 +10,8 @@ first    the same beside BertViz and CircuitsVis
 typing   the app with its own model: from Enter to all heads drawn
 start    from starting the app's process to its first picture
 
-Other tools get environments of their own below build/peers; one that can't be made or loaded is
-left out, and its reason is printed.
+Other tools get their own environments below build/peers; a tool that can't be installed or loaded
+is left out, and the reason is printed.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def main() -> None:
     parser.add_argument("--lengths", type=int, nargs="+", default=every, help=tokens)
     parser.add_argument("--rounds", type=int, default=7, help=f"first: at most {FEW}")
     parser.add_argument("--threads", type=int, default=os.cpu_count(), help="capture only")
-    clock = "capture only: time on the clock, or the processor's, which waits for nobody"
+    clock = "capture only: wall time, or processor time, which other processes don't affect"
     parser.add_argument("--clock", choices=["seconds", "cpu"], default="seconds", help=clock)
     parser.add_argument("--only", choices=PARTS, nargs="+", default=PARTS, help="parts to measure")
     alone = "capture only: without TransformerLens and nnsight, for more rounds in less time"

@@ -17,7 +17,7 @@ from playwright.sync_api import Page
 from benchmarks.watch import Traffic, another_page, fresh_page, times, wait_until_quiet, watch
 from tests.browser.conftest import ROOT, open_from_menu, running_checkout, settle
 
-#: Short sentences, each typed once: the words of one are not kept for the next.
+#: Short sentences, each typed once, so that none is cached.
 SENTENCES = (
     "A crane ate fish",
     "The dog slept by the door",
@@ -40,8 +40,8 @@ PATIENCE = 120
 class Drawn(NamedTuple):
     """From the click to the last picture, in seconds, and what the server sent, in megabytes.
 
-    ``server`` and ``page`` are the processor's seconds until all was quiet: of the server, and of
-    the thread in the browser that draws the page.
+    ``server`` and ``page`` are processor seconds until the page was quiet: of the server, and of
+    the browser's main thread for the page.
     """
 
     seconds: float
@@ -66,7 +66,7 @@ class Started(NamedTuple):
     last: float
 
 
-# The middle of the first head of a layer in the map.
+# The middle of a layer's first head in the map.
 _HEAD = """
 (view, layer) => {
   const { boxes, side } = view.look, { x, y } = boxes[layer * view.p.heads]
@@ -128,17 +128,17 @@ class Visitor:
         )
 
     def served(self) -> float:
-        """The processor's seconds that the server has used."""
+        """The processor seconds that the server has used."""
         used = self._server.cpu_times()
         return float(used.user + used.system)
 
     def _drew(self) -> float:
-        """The processor's seconds that the page's main thread has used."""
+        """The processor seconds that the page's main thread has used."""
         return self._traffic.metrics()["ThreadTime"]
 
 
 def checkout(root: Path, model: Path | None = None) -> AbstractContextManager[str]:
-    """The app of a checkout, which shows ``model`` or the bundled one; its address."""
+    """Run the app of a checkout with ``model`` or the bundled one; gives its address."""
     return running_checkout(root, ["--no-browser"], {"GPT2VIZ_MODELS": str(model or "")})
 
 

@@ -1,7 +1,7 @@
 """The cost of a trace beside transformers and other tools that capture a run.
 
-Each contender runs in a process of its own; a round asks one after the other, so that what slows
-the machine slows all of them. The baseline runs twice a round: the ratio of the two is the noise.
+Each contender runs in its own process; a round measures one after the other, so that load on the
+machine slows all of them. The baseline runs twice a round: the ratio of the two is the noise.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Find a head that was planted, over and over: ``python -m benchmarks.changes``.
+"""Find a planted change of one head, over and over: ``python -m benchmarks.changes``.
 
-The bundled model, or the one that is named, is changed in one head (random queries, and four steps
-of training of what it writes) and compared with itself: is that head first, and what does putting
-it back undo? Then one comparison of two steps of the bundled model's training, beside two surveys
-of the same texts, in processor seconds of one thread.
+The bundled model, or the named one, is changed in one head (random queries, and four training steps
+of its output) and compared with the original: is that head ranked first, and how much of the change
+does restoring it undo? Then a comparison of two steps of the bundled model's training is timed
+beside two surveys of the same texts, in processor seconds of one thread.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from tests.survey.test_changes import planted
 
 
 def passages(folder: Path) -> Path:
-    """A file a document, with the passages of the bundled model's survey."""
+    """Write the passages of the bundled model's survey into a file for each document."""
     model = gpt2viz.load_model()
     sizes = model.config.n_layer, model.config.n_head
     made = read_survey(BUNDLED, model.weights, *sizes) if model.weights else None
@@ -38,7 +38,7 @@ def passages(folder: Path) -> Path:
 
 
 def plant(name: str, texts: Path, seeds: int) -> None:
-    """Print how often the planted head is first, and the share that it alone gives back."""
+    """Print how often the planted head is first, and the share that restoring it undoes."""
     model = gpt2viz.load_model(name)
     first, back = 0, []
     documents = [path.read_text(encoding="utf-8")[:400] for path in sorted(texts.iterdir())[:12]]
@@ -54,7 +54,7 @@ def plant(name: str, texts: Path, seeds: int) -> None:
 
 
 def beside_surveys(texts: Path, rounds: int) -> None:
-    """A comparison beside two surveys of the same texts, step by step."""
+    """Print the times of a comparison and of two surveys of the same texts, and their ratio."""
     steps = list(gpt2viz.load_steps())[-2:]
     took: list[tuple[float, float]] = []
     for _ in range(rounds):

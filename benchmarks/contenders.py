@@ -3,10 +3,9 @@
     python contenders.py NAME FOLDER
 
 reads a line such as "seconds 64" and answers with the time that one run of 64 tokens took; "cpu"
-asks for the processor's time instead, which waits for nobody on a busy machine, and "memory" for
-the megabytes by which the peak lay above the loaded model. Every
-contender runs in float32 with the same sizes. Imports nothing of this package's environment
-unless asked to.
+asks for processor time instead, which other processes don't affect, and "memory" for the peak in
+megabytes above the loaded model. Every contender runs in float32 with the same sizes. Only those of
+gpt2viz import this package, as other tools have their own environments.
 """
 
 from __future__ import annotations
@@ -108,7 +107,7 @@ def transformer_lens_bridge(folder: Path) -> Run:
 
 
 def _transformer_lens_patches(folder: Path, function: str) -> Run:
-    os.environ["TQDM_DISABLE"] = "1"  # nobody reads its bars
+    os.environ["TQDM_DISABLE"] = "1"  # without progress bars
     import torch
     from transformer_lens import patching
     from transformer_lens.model_bridge import TransformerBridge
@@ -139,7 +138,7 @@ def _gpt2viz_patches(folder: Path, stage: str) -> Run:
 
 
 def _corrupted(ids: list[int]) -> list[int]:
-    """Another text, which differs at every token: so no patch is left out."""
+    """A text that differs at every token, so that no patch is skipped."""
     return [n + 1 for n in ids]
 
 
@@ -173,8 +172,8 @@ def nnsight(folder: Path) -> Run:
 
 
 CONTENDERS: dict[str, Callable[[Path], Run]] = {
-    # transformers: the last token's logits alone, by fused attention; those of every token; every
-    # layer's weights and stream; q, k and masks of every layer; the last 64 tokens written
+    # transformers: only the last token's logits, with fused attention; those of every token; every
+    # layer's weights and stream; q, k and masks of every layer; the last 64 tokens generated
     "floor": partial(_transformers, attention="sdpa", logits_to_keep=1),
     "all_logits": partial(_transformers, attention="sdpa"),
     "eager": partial(
@@ -183,8 +182,8 @@ CONTENDERS: dict[str, Callable[[Path], Run]] = {
     "watched": partial(_transformers, attention="sdpa", watched=True, logits_to_keep=1),
     "generation": partial(_transformers, attention="sdpa", new=64),
     "watched_generation": partial(_transformers, attention="sdpa", new=64, watched=True),
-    # A trace: of every stage of every head; with q, k and v alone, of which scores are made when
-    # they are shown; with every score and weight, as TransformerLens keeps them
+    # A trace: by default; plus a layer's weights; with q, k and v alone, from which scores are made
+    # when shown; with every score and weight, as TransformerLens keeps them
     "gpt2viz": _gpt2viz,
     "gpt2viz_and_a_layer": gpt2viz_and_a_layer,
     "gpt2viz_fused": partial(_gpt2viz, explicit=False),
@@ -211,7 +210,7 @@ def _status(field: str) -> float:
 
 
 def _peak(run: Run, ids: list[int]) -> float:
-    Path("/proc/self/clear_refs").write_text("5")  # the peak starts anew
+    Path("/proc/self/clear_refs").write_text("5")  # reset the peak
     before = _status("VmRSS")
     result = run(ids)
     peak = _status("VmHWM") - before

@@ -1,9 +1,9 @@
-"""Choices on the first screen: from the click to the picture, beside another checkout.
+"""Choices on the first screen: the time from click to picture, beside another checkout.
 
     python -m benchmarks.here --beside FOLDER
 
-With the bundled model on 19 tokens, both by turns in one browser: the time, the processor's time
-of the server until all is quiet, and the messages that the browser sent.
+With the bundled model on 19 tokens, alternating in one browser: the time, the server's processor
+time until the page is quiet, and the messages that the browser sent.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tests.browser.test_browser import MIDDLE, picture
 
 TEXT = "When Mary and John went to the garden, John gave the flower to Mary. Then they ate"
 
-# When a canvas was painted last, or lines were drawn, in milliseconds after the pointer went up.
+# Notes when the pointer went up, and when a canvas or lines were last drawn.
 _WATCH = """
 () => {
   const brush = CanvasRenderingContext2D.prototype, note = () => { window.done = performance.now() }
@@ -45,7 +45,7 @@ _WATCH = """
 
 
 class Choice(NamedTuple):
-    """Milliseconds to the last picture and of the server's processor; messages that were sent."""
+    """Milliseconds to the last picture and of server processor time; messages sent."""
 
     wait: float
     server: float
@@ -71,7 +71,7 @@ def _keep(frames: list[object], socket: WebSocket) -> None:
     socket.on("framesent", lambda frame: frames.append(frame))
 
 
-#: What is done, one after the other, on a page as it is opened: [picture, row, column].
+#: Choices, made one after the other on a fresh page; cells are [panel, row, column].
 CHOICES: dict[str, Callable[[Page], None]] = {
     "another head": lambda page: _press(page, "heads", [13, 9, 9]),
     "a token's row": lambda page: _press(page, "head_large", [0, 6, 2]),
@@ -83,7 +83,7 @@ CHOICES: dict[str, Callable[[Page], None]] = {
 
 
 def main() -> None:
-    """Print a table, a row a choice: medians of both checkouts."""
+    """Print a table with the medians of both checkouts for each choice."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--beside", type=Path, required=True)
     parser.add_argument("--rounds", type=int, default=7)
@@ -104,7 +104,7 @@ def main() -> None:
                     person.page.wait_for_timeout(600)
                     settle(person.page)
                     wait = person.page.evaluate("window.done - window.up")
-                    if round_:  # the first one loads what all others have
+                    if round_:  # the first round fills caches
                         server, messages = person.served() - used, len(sent[n]) - before
                         results[name][n].append(Choice(wait, 1000 * server, messages))
     print("| | ms, before | ms, now | server's ms, before | now | messages, before | now |")

@@ -3,7 +3,7 @@
     python -m benchmarks.large [medium|large|xl] [folder]
 
 Writes a checkpoint of that size (XL: 6.2 GB) unless the folder has one, then loads and runs it in
-a process of its own. Weights and a run of 1,024 tokens are what the Models page says beforehand.
+its own process. Compare with the memory that the Models page predicts for 1,024 tokens.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ LENGTHS = (16, 1024)
 
 
 def write(folder: Path, sizes: dict[str, Any]) -> None:
-    """A checkpoint with random weights, written tensor by tensor."""
+    """Write a checkpoint with random weights, tensor by tensor."""
     folder.mkdir(parents=True)
     write_tokenizer(folder)
     config = gpt2viz.GPT2Config(**sizes)
@@ -55,7 +55,7 @@ def write(folder: Path, sizes: dict[str, Any]) -> None:
 
 
 def measure(folder: Path) -> None:
-    """Load and run; a row of a Markdown table for each step."""
+    """Load and run the model; print a row of a Markdown table for each step."""
     start = time.perf_counter()
     model = gpt2viz.load_model(folder)
     _row("loaded", start)
@@ -63,7 +63,7 @@ def measure(folder: Path) -> None:
         start = time.perf_counter()
         trace = gpt2viz.trace(model, list(range(1, n_tokens + 1)))
         _row(f"{n_tokens:,} tokens, trace of {spell(trace.nbytes)}", start)
-    print(f"said beforehand: {spell(model.nbytes)} + {spell(run_bytes(model.config))}")
+    print(f"predicted: {spell(model.nbytes)} + {spell(run_bytes(model.config))}")
 
 
 def _row(what: str, start: float) -> None:

@@ -1,4 +1,4 @@
-"""The time of a page that runs the model, on one core: to open in Chromium, and in its scripts.
+"""Time a page that runs the model, on one core: opening it in Chromium, and its scripts in Node.
 
 python -m benchmarks.live_page
 """
@@ -21,7 +21,7 @@ ROUNDS = 5
 
 
 def main() -> None:
-    """Measure, and print a table as it stands in docs/benchmarks.md."""
+    """Measure, and print a table as in docs/benchmarks.md."""
     os.sched_setaffinity(0, [0])
     with tempfile.TemporaryDirectory() as folder:
         page = gpt2viz.write_page(gpt2viz.load_model(), Path(folder) / "attention.html")
@@ -34,7 +34,7 @@ def main() -> None:
 
 
 def _opened(page: Path) -> float:
-    """Seconds from the address to what it draws: the median of some."""
+    """The median of the seconds from navigation to the first picture."""
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=find_chromium(), args=list(FLAGS))
         seconds = []

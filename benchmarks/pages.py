@@ -1,9 +1,9 @@
-"""Measure how soon each page is drawn, beside another checkout of this app, by turns.
+"""Measure how soon each page is drawn, alternating with another checkout of this app.
 
     python -m benchmarks.pages --beside ../before --rounds 5
 
-A page is opened by its address, each time by somebody new, who has seen only the first page; its
-time is that until all is drawn and nothing comes any more.
+A page is opened by its address, each time by a new visitor, who has seen only the first page; its
+time ends when everything is drawn and nothing more arrives.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from benchmarks.watch import another_page, fresh_page
 from gpt2viz.app import pages
 from tests.browser.conftest import POLL, POLLS, ROOT, find_chromium, settle
 
-#: In a checkout that draws with Plotly, settled means that it has drawn.
+#: In a checkout that draws with Plotly, settled also means that Plotly has drawn.
 _PLOTTED = """
 () => [...document.querySelectorAll("[data-testid=stPlotlyChart]")]
   .every(chart => chart.querySelector(".main-svg"))
@@ -29,7 +29,7 @@ _PLOTTED = """
 
 
 def first_drawn(beside: Page, app: str, page: str) -> float:
-    """The seconds until a page is drawn, opened by somebody new who comes from the first one."""
+    """The seconds until a page is drawn, opened by a new visitor who has seen the first page."""
     visitor = another_page(beside)
     _open(visitor, app)
     seconds = _open(visitor, f"{app}/{page}")
@@ -46,7 +46,7 @@ def _open(page: Page, address: str) -> float:
 
 
 def main() -> None:
-    """Print a table: each page's seconds here and there, medians, and the median ratio."""
+    """Print a table: the median seconds of each page here and there, and the median ratio."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--beside", type=Path, required=True, help="another checkout")
     parser.add_argument("--rounds", type=int, default=5)

@@ -2,9 +2,9 @@
 
     python -m benchmarks.patching --clock cpu --threads 1 --rounds 3
 
-GPT-2 small's sizes with random weights, and two texts that differ at every token. A round asks both
-tools for the same sweep, one after the other, each in a process of its own: the clean run and every
-patch of the corrupted one. The bundled model's sweeps of a sentence stand below, as many of each.
+GPT-2 small's sizes with random weights, and two texts that differ at every token. A round times the
+same sweep in both tools, one after the other, each in its own process: the clean run, and every
+patch of the corrupted one. Below are as many sweeps of a sentence with the bundled model.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from gpt2viz.settings import BUNDLED
 from tests.checkpoints import write_checkpoint
 
 PEER = "TransformerLens 4.3"
-#: What is swept, and the contenders that do it: the peer's and ours.
+#: The sweeps, with the ends of the names of the contenders that run them.
 SWEEPS = {
     "the stream before {L} layers at {T} tokens: {LT} patches": "streams",
     "the outputs of {H} heads: {H} patches": "heads",
@@ -57,14 +57,14 @@ def main() -> None:
 
 
 def _named(what: str, folder: Path, n_tokens: int) -> str:
-    """A sweep by its sizes in a model."""
+    """A sweep's name with the sizes of a model."""
     config = read_config(folder)
     L = config.n_layer
     return what.format(L=L, T=n_tokens, LT=L * n_tokens, H=L * config.n_head)
 
 
 def _times(name: str, given: argparse.Namespace) -> list[tuple[float, float]]:
-    """(the peer's, our own) time in every round. Ends the program where the peer is absent."""
+    """The times (the peer's, ours) of every round. Exits if the peer is absent."""
     try:
         with ExitStack() as stack:
             both = [

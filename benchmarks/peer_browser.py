@@ -1,4 +1,4 @@
-"""BertViz's and CircuitsVis' pages in Chromium, and ours: from opening one to its last picture."""
+"""BertViz's, CircuitsVis' and our pages in Chromium: the time from opening to the last picture."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ import gpt2viz
 from benchmarks.peers import DRAWING, ROOT, AbsentError, python_of, run, scripts
 from benchmarks.watch import fresh_page, times, wait_until_quiet, watch
 
-#: Seconds; "not drawn" in that time is a result too.
+#: Seconds; "not drawn" within them is a result, too.
 LIMIT = 45
-#: Seconds more, for Chromium to start and for a second of rest.
+#: More seconds, for Chromium to start and to be quiet for a second.
 GRACE = 10
 #: BertViz writes every weight as text: 1,024 tokens would be 4 GB.
 LONGEST_PEER = 256
 
-#: The file of ``gpt2viz.show``, as tables call it.
+#: The name of ``gpt2viz.show``'s file in the tables.
 SHOWN = "gpt2viz.show, 144 heads and a large one"
 
-#: What must be on a page besides: all its lines, or all its canvases.
+#: Conditions in JavaScript for a drawn page: all its lines, or all its canvases.
 _LINES = "document.querySelectorAll('line').length >= {heads} * {n} * {n}"
 _CANVASES = "document.querySelectorAll('canvas').length > 12"
 _DRAWN: Mapping[str, str] = {
@@ -50,9 +50,9 @@ class Opened(NamedTuple):
 
 
 class PeerPages:
-    """The HTML of ``gpt2viz.show`` and of every peer that can be had, made from the same run.
+    """The HTML files of ``gpt2viz.show`` and of every installable peer, made from the same run.
 
-    Of a text longer than ``LONGEST_PEER`` only our own.
+    For a text longer than ``LONGEST_PEER``, only our own.
     """
 
     def __init__(self, model: gpt2viz.Model, text: str, folder: Path) -> None:
@@ -88,9 +88,9 @@ class PeerPages:
 
 
 def _in_time(command: list[str]) -> float | None:
-    """The seconds that a process prints, or None where it takes, or says, more than ``LIMIT``.
+    """The seconds that a process prints, or None if it takes, or prints, more than ``LIMIT``.
 
-    Playwright's own limits don't hold while a page's script keeps Chromium busy.
+    Playwright's own timeouts don't work while a page's script keeps Chromium busy.
     """
     pipe = subprocess.PIPE
     process = subprocess.Popen(  # noqa: S603
@@ -127,7 +127,7 @@ def _write_run(trace: gpt2viz.Trace, weights: Path, tokens: Path) -> None:
 
 
 def _answer(route: Route) -> None:
-    """Hand a page the script that it asks the internet for; anything else it does without."""
+    """Answer a page's request for a known script; abort any other."""
     result = scripts().get(route.request.url.split("/")[-1])
     if result is None:
         route.abort()

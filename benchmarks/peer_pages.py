@@ -1,4 +1,4 @@
-"""A page that another tool draws attention weights on, made in that tool's own environment.
+"""Make a page on which another tool draws attention weights, in that tool's own environment.
 
     python peer_pages.py NAME WEIGHTS.npy TOKENS.json OUT.html
 
@@ -31,7 +31,7 @@ def bertviz_head_view(weights: Any, tokens: list[str]) -> str:
 
 
 def bertviz_head_view_layers(weights: Any, tokens: list[str]) -> str:
-    """The same as it comes: one layer drawn, and all layers in the page to choose from."""
+    """The same by default: one layer drawn, and all layers in the page to choose from."""
     from bertviz import head_view
 
     layers = [layer[None] for layer in weights]
@@ -53,7 +53,7 @@ def circuitsvis_heads(weights: Any, tokens: list[str]) -> str:
 
 
 def circuitsvis_patterns(weights: Any, tokens: list[str]) -> str:
-    """The same by the older function, which stands in most tutorials."""
+    """The same with the older function, which most tutorials use."""
     from circuitsvis.attention import attention_patterns
 
     return str(attention_patterns(tokens=tokens, attention=weights[LAYER]).local_src)
@@ -72,7 +72,7 @@ PAGES: dict[str, MakePage] = {
 
 
 def main() -> None:
-    """Make the page that is asked for."""
+    """Make the page that the command line names."""
     import numpy as np
     import torch
 

@@ -1,4 +1,4 @@
-"""The other tools, each in an environment of its own, or the reason why one is absent."""
+"""The other tools, each in its own environment, or the reason why one is absent."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ CAPTURE: Mapping[str, Peer] = {
     "TransformerLens 4.3": Peer(
         ("transformer-lens==4.3.*",), {"TransformerLens 4.3": "transformer_lens_bridge"}
     ),
-    # 2.18 wants NumPy 1, which newer pyarrow refuses.
+    # 2.18 needs NumPy 1, which newer pyarrow doesn't support.
     "TransformerLens 2.18": Peer(
         ("transformer-lens==2.18.*", "pyarrow==21.*"), {"TransformerLens 2.18": "transformer_lens"}
     ),
@@ -53,8 +53,8 @@ DRAWING: Mapping[str, Peer] = {
 }
 PEERS = {**CAPTURE, **DRAWING}
 
-#: What BertViz's pages ask the internet for: npm's package, and the file in it. They ask for
-#: jQuery 2.0.0, which npm does not have.
+#: The scripts that BertViz's pages load from the internet: the npm package, and the file in it. The
+#: pages load jQuery 2.0.0, which npm does not have.
 _SCRIPTS: Mapping[str, tuple[str, str]] = {
     "require.min.js": ("requirejs@2.3.6", "require.js"),
     "d3.min.js": ("d3@5.7.0", "dist/d3.min.js"),
@@ -67,9 +67,9 @@ class AbsentError(Exception):
 
 
 def python_of(name: str) -> Path:
-    """The interpreter of a peer's environment, which is made where it is missing.
+    """The interpreter of a peer's environment, which is made if it is missing.
 
-    torch comes first and pinned: left to itself pip fetches gigabytes of CUDA. Raises
+    torch is installed first and pinned: otherwise pip downloads gigabytes of CUDA. Raises
     ``AbsentError``.
     """
     folder = ENVIRONMENTS / name.replace(" ", "-").lower()
@@ -98,7 +98,7 @@ def scripts() -> dict[str, Path]:
 
 
 def run(command: list[str]) -> None:
-    """Run a command in silence. Raises ``AbsentError`` with the last line of its complaint."""
+    """Run a command silently. Raises ``AbsentError`` with the last line of its error output."""
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
     except FileNotFoundError as reason:

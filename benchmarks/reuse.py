@@ -2,10 +2,10 @@
 
     python -m benchmarks.reuse [model [tokens]]
 
-Processor seconds on one thread, which wait for nobody on a busy machine, by turns; GPT-2 small's
-sizes unless a model is named, and a text as long as it reads unless ``tokens`` are. The ratios are
-of rounds, the median and the range. First comes what loading takes: of the peak, what is the
-process's own is without the files of libraries, which processes share.
+Processor seconds on one thread, which other processes don't affect; GPT-2 small's sizes unless a
+model is named, and a text of the full context unless ``tokens`` are given. Ratios are taken in each
+round: the median and the range. First come the time and memory of loading: the process's own memory
+excludes the files of libraries, which processes share.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from gpt2viz.files import is_gguf
 from gpt2viz.model.checkpoint import config_values
 from gpt2viz.model.model_registry import find
 
-#: Rounds of a text as long as the model reads.
+#: Rounds of a text of the full context.
 ROUNDS = 7
-#: Tokens that stand before the one that is written: rounds.
+#: The tokens before the generated one: the rounds.
 WRITTEN_AFTER = {16: 31, 256: 21, 900: 9}
 
 
 def main() -> None:
-    """Print a table for the last word of a full text, and one for a token that is written on."""
+    """Print a table for a changed last token of a full text, and for tokens that are appended."""
     gpt2viz.tune_process()
     torch.set_num_threads(1)
     if "--help" in sys.argv:
@@ -60,7 +60,7 @@ def main() -> None:
 
 def _of_transformers(folder: Path, model: gpt2viz.Model) -> Any:
     """The same model in transformers, which reads no GGUF file without more packages."""
-    from transformers import AutoConfig, AutoModelForCausalLM  # its memory isn't ours
+    from transformers import AutoConfig, AutoModelForCausalLM  # here, as its memory isn't ours
 
     made: Any = {"attn_implementation": "sdpa", "dtype": torch.float32}
     if not is_gguf(folder):
@@ -113,8 +113,8 @@ def _seconds(run: Callable[[], Any]) -> float:
 
 
 def _print(rounds: list[dict[str, float]]) -> None:
-    """A row for each name: the median of its seconds, and of its ratios to the first one's."""
-    from benchmarks.tables import spread  # and a browser, whose memory isn't ours
+    """Print a row for each name: its median seconds, and the ratios to the first name's."""
+    from benchmarks.tables import spread  # also imports a browser, whose memory isn't ours
 
     first = next(iter(rounds[0]))
     for name in rounds[0]:

@@ -1,12 +1,12 @@
-"""Seconds that single steps take, on one thread: ``python -m benchmarks.steps PART``.
+"""Time single steps on one thread: ``python -m benchmarks.steps PART``.
 
-    explain      why a head looks there, in a text as long as the model reads
-    weights      every head read by its weights alone; nothing is read that was worked out before
-    checkpoints  another point of a training, as the page Training shows it
+    explain      why a head attends there, in a text of the full context
+    weights      every head analysed by its weights alone, without cached results
+    checkpoints  another checkpoint of a training, as the page Training shows it
     many         texts traced one after the other, and together
-    steady       the slowest of many short traces beside the median, alone and with four users
+    steady       the slowest of many short traces and the median, with one and with four users
 
-Processor seconds, which wait for nobody on a busy machine; ``steady`` is on the clock. Begin with
+Processor seconds, which other processes don't affect; ``steady`` has wall time. Run it with
 ``OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1``, so that NumPy has one thread, too.
 """
 
@@ -33,9 +33,9 @@ from gpt2viz.analysis.weight_scores import weight_scores
 from gpt2viz.pictures.pooling import thumbnails
 from tests.checkpoints import write_checkpoint
 
-#: How many texts, of how many tokens.
+#: The numbers of texts, and of tokens in each.
 TEXTS = ((64, 8), (64, 32), (16, 128))
-#: Short traces, of so many tokens.
+#: The number of short traces, and of tokens in each.
 TRACES, SHORT = 200, 16
 
 
@@ -47,7 +47,7 @@ class Steps:
 
     @contextmanager
     def timed(self, step: str) -> Iterator[None]:
-        """Time what is done within, as that step."""
+        """Time the body as that step."""
         start = time.process_time()
         yield
         self.seconds[step].append(time.process_time() - start)
@@ -59,7 +59,7 @@ class Steps:
 
 
 def explain(model: gpt2viz.Model, first: int, steps: Steps) -> None:
-    """A run of a text that begins with ``first``, two rows of its last layer, and a reason."""
+    """Time a run of a text that begins with ``first``, two rows of its last layer, and a reason."""
     layer, T = model.config.n_layer - 1, model.config.n_positions
     with steps.timed(f"a run of {T:,} tokens"):
         trace = gpt2viz.trace(model, [first, *range(1, T)])
@@ -72,7 +72,7 @@ def explain(model: gpt2viz.Model, first: int, steps: Steps) -> None:
 
 
 def weights(model: gpt2viz.Model, token: int, steps: Steps) -> None:
-    """One head's circuit with a token to look at, every head's scores, and every pair of heads."""
+    """Time one head's circuit for a token, every head's scores, and every pair of heads."""
     with steps.timed("one head: what it writes and likes, and its places"):
         circuit = gpt2viz.head_circuit(model, model.config.n_layer - 1, 0)
         circuit.writes(token)
@@ -87,10 +87,10 @@ def weights(model: gpt2viz.Model, token: int, steps: Steps) -> None:
 
 
 def checkpoints(_model: gpt2viz.Model, n: int, steps: Steps) -> None:
-    """The bundled model's ``n``-th checkpoint from disk, with a sentence and with random tokens."""
+    """Time the bundled model's ``n``-th checkpoint: loading it, a sentence, and random tokens."""
     points = gpt2viz.load_steps()
     ids = np.random.default_rng(0).integers(0, points.config.vocab_size, 64).tolist()
-    points.tokenizer  # noqa: B018 (all points have the one)
+    points.tokenizer  # noqa: B018 (shared by all checkpoints)
     with steps.timed("a checkpoint from disk"):
         point = points[list(points)[n % len(points)]]
     with steps.timed("what it does with 64 tokens"):
@@ -102,7 +102,7 @@ def checkpoints(_model: gpt2viz.Model, n: int, steps: Steps) -> None:
 
 
 def many(model: gpt2viz.Model, first: int, steps: Steps) -> None:
-    """Texts of ``TEXTS`` by turns, one after the other and together."""
+    """Time the texts of ``TEXTS``, one after the other and together."""
     for n_texts, n_tokens in TEXTS:
         ids = range(first, first + n_texts)
         texts = [[(n * k + k) % model.config.vocab_size for k in range(n_tokens)] for n in ids]
@@ -120,7 +120,7 @@ def print_ratios(steps: Steps) -> None:
 
 
 def steady(model: gpt2viz.Model) -> None:
-    """Print median, slowest and their ratio of ``TRACES``, on the clock with the app's threads."""
+    """Print the median and slowest wall time of ``TRACES`` traces, with the app's threads."""
 
     def trace(n: int) -> float:
         start = time.perf_counter()
@@ -135,7 +135,7 @@ def steady(model: gpt2viz.Model) -> None:
         print(f"| {users} | {1e3 * middle:.0f} | {1e3 * slowest:.0f} | {slowest / middle:.1f} |")
 
 
-#: What is measured, and the model and rounds of each unless others are named.
+#: The parts, with the default model and rounds of each.
 PARTS: dict[str, tuple[Callable[[gpt2viz.Model, int, Steps], None], Path, int]] = {
     "explain": (explain, FOLDER, 7),
     "weights": (weights, FOLDER, 3),

@@ -1,4 +1,4 @@
-"""The browser's tables, as they stand in docs/benchmarks.md."""
+"""Tables of the browser's measurements, as in docs/benchmarks.md."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ def layers(lengths: Sequence[int], rounds: int, chromium: str, roots: Sequence[P
 
 
 def maps(lengths: Sequence[int], rounds: int, chromium: str) -> None:
-    """Print how long the map of every head takes once the text was run, and what is sent: of
-    texts of some lengths, and of sentences in the models of other packages."""
+    """Print how long the map of every head takes after the text was run, and what is sent, for
+    texts of some lengths, and for sentences in models from other packages."""
     print(f"\n| T | the map of every head | {_DRAWN}\n|---|---|---|---|---|---|")
     for n in lengths:
         texts = ["x " * (n // 2 - 1) + f"{number} " for number in range(rounds)]
@@ -45,7 +45,7 @@ def maps(lengths: Sequence[int], rounds: int, chromium: str) -> None:
 def _drawn(
     n: int | str, name: str, times: Sequence[browser.Drawn], beside: Sequence[browser.Drawn]
 ) -> None:
-    """A row: the clock's time, its ratio to that ``beside`` in the same round, and what it took."""
+    """Print a row: wall time, its ratio to ``beside`` in the same round, processor time, and MB."""
     ratio = median(a.seconds / b.seconds for a, b in zip(times, beside, strict=True))
     work = " + ".join(
         f"{median(result):.2f}"
@@ -74,14 +74,14 @@ def openings(lengths: Sequence[int], rounds: int, chromium: str, roots: Sequence
 
 
 def _beside(names: Sequence[str], rounds: Sequence[Sequence[float]]) -> None:
-    """A row for each name: its seconds in every round, and their ratio to the last one's."""
+    """Print a row for each name: its seconds in all rounds, and the ratio to the last name's."""
     for name, times in zip(names, zip(*rounds, strict=True), strict=True):
         ratios = [seconds / round_[-1] for seconds, round_ in zip(times, rounds, strict=True)]
         print(f"| {name} | {spread(times)} | {median(ratios):.2f} |", flush=True)
 
 
 def first_drawings(lengths: Sequence[int], rounds: int, chromium: str) -> None:
-    """Print how long a page takes from opening to its last picture, this app's and the peers'."""
+    """Print how long the app's and the peers' pages take from opening to the last picture."""
     print("\n| T | page | opened to drawn: median s (min to max) | MB |")
     print("|---|---|---|---|")
     model = gpt2viz.load_model(FOLDER)
@@ -96,7 +96,7 @@ def first_drawings(lengths: Sequence[int], rounds: int, chromium: str) -> None:
 def _first_drawings(n: int, rounds: int, chromium: str, address: str, peers: PeerPages) -> None:
     times: dict[str, list[float]] = {}
     megabytes: dict[str, str] = {}
-    given_up: set[str] = set()
+    timed_out: set[str] = set()
     for number in range(rounds):
         # Another text of the same length each time: the server has not run it yet.
         text = "x " * (n // 2 - 1) + f"{number} "
@@ -104,17 +104,17 @@ def _first_drawings(n: int, rounds: int, chromium: str, address: str, peers: Pee
         times.setdefault(OURS, []).append(ours.seconds)
         megabytes[OURS] = f"{ours.megabytes:.2f}, and {ours.app_megabytes:.1f} for the app itself"
         for name in peers.files:
-            if name in given_up:
+            if name in timed_out:
                 continue
             result = peers.open(name, chromium)
             megabytes[name] = f"{result.megabytes:.1f}"
             times.setdefault(name, [])
             if result.seconds is None:
-                given_up.add(name)
+                timed_out.add(name)
             else:
                 times[name].append(result.seconds)
     for name, seconds in times.items():
-        shown = f"not drawn within {LIMIT} s" if name in given_up else spread(seconds)
+        shown = f"not drawn within {LIMIT} s" if name in timed_out else spread(seconds)
         print(f"| {n} | {name} | {shown} | {megabytes[name]} |", flush=True)
     for name, reason in peers.absent.items():
         print(f"| {n} | {name} | absent: {reason} | |", flush=True)
@@ -145,5 +145,5 @@ def starting(rounds: int, chromium: str, roots: Sequence[Path]) -> None:
 
 
 def spread(seconds: Sequence[float]) -> str:
-    """Median, smallest and largest."""
+    """The median, smallest and largest, in Markdown."""
     return f"**{median(seconds):.2f}** ({min(seconds):.2f} to {max(seconds):.2f})"

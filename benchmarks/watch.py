@@ -1,4 +1,4 @@
-"""When a page drew its last picture: one ruler for every page that is measured."""
+"""Measure when a page drew its last picture, in the same way for every page."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from playwright.sync_api import Page, ViewportSize, sync_playwright
 
 from tests.browser.conftest import FLAGS
 
-# Looks once a frame, and notes the time in the frame after a change, when it has been painted.
-# PLOTS: a canvas is painted, or Plotly has made a new `calcdata`. Else: any new element too.
+# Checks for changes in every frame, and notes the time of the next frame, when they are painted.
+# PLOTS: a canvas is painted, or Plotly has new `calcdata`. Otherwise also any new element.
 _WATCH = """
 (() => {
   const known = new WeakMap()
@@ -30,7 +30,7 @@ _WATCH = """
     const original = brush[name]
     brush[name] = function (...given) {
       brushed = true
-      painted ||= name !== "fillRect"  // that one only asks the theme for its colour
+      painted ||= name !== "fillRect"  // fillRect only reads the theme's colour
       return original.apply(this, given)
     }
   }
@@ -95,16 +95,16 @@ def times(page: Page) -> Times:
 
 
 def wait_until_quiet(page: Page, drawn: str, limit: float) -> None:
-    """Wait until ``drawn``, in JavaScript, is true and a second has brought nothing new.
+    """Wait until ``drawn``, in JavaScript, is true and nothing has changed for a second.
 
     Raises Playwright's ``TimeoutError`` after ``limit`` seconds.
     """
-    # Frames, not time: none passes while a script keeps the page busy.
+    # Counted in frames, which don't pass while a script keeps the page busy.
     page.wait_for_function(f"() => window.quietFrames > 60 && {drawn}", timeout=1000 * limit)
 
 
 class Traffic:
-    """The bytes that a page receives: files, and the app's messages packed as they travel."""
+    """The bytes that a page receives: files, and the app's compressed messages."""
 
     def __init__(self, page: Page) -> None:
         self.files = self.messages = 0
@@ -116,7 +116,7 @@ class Traffic:
         network.on("Network.webSocketFrameReceived", self._message)
 
     def metrics(self) -> dict[str, float]:
-        """Chromium's metrics of the page: seconds of the processor among them."""
+        """Chromium's metrics of the page, such as processor seconds."""
         result = self._page.send("Performance.getMetrics")["metrics"]
         return {metric["name"]: float(metric["value"]) for metric in result}
 
@@ -124,7 +124,7 @@ class Traffic:
         self.files += int(event["encodedDataLength"])
 
     def _message(self, event: dict[str, Any]) -> None:
-        # Chromium reports messages unpacked; they are packed again as the server packs them.
+        # Chromium reports messages uncompressed; compress them again as the server does.
         deflate = zlib.compressobj(wbits=-12, memLevel=5)
         message = base64.b64decode(event["response"]["payloadData"])
         self.messages += len(deflate.compress(message) + deflate.flush())
@@ -132,7 +132,7 @@ class Traffic:
 
 @contextmanager
 def fresh_page(chromium: str) -> Iterator[Page]:
-    """A page in a browser that was just started, with nothing cached."""
+    """A page in a new browser, with nothing cached."""
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium, args=list(FLAGS))
         yield browser.new_page(viewport=_WINDOW)
@@ -140,7 +140,7 @@ def fresh_page(chromium: str) -> Iterator[Page]:
 
 
 def another_page(beside: Page) -> Page:
-    """A page of another visitor in the same browser."""
+    """Another visitor's page in the same browser."""
     browser = beside.context.browser
     assert browser  # noqa: S101 (for mypy)
     return browser.new_page(viewport=_WINDOW)
