@@ -102,7 +102,7 @@ def run_heads(folder: Path) -> tuple[int, str, str]:
 
 
 def opened(page: str, **chosen: str) -> dict[str, Any]:
-    """What a visitor sees on a page, by kind of element."""
+    """The contents of a page, by kind of element."""
     from tests.app.pages import open_page, pictures, plain
 
     at = open_page(page, text=TEXT, **chosen)

@@ -156,7 +156,7 @@ def half_sent(server: Server) -> socket.socket:
 
 
 def test_headers_cookies_and_missing_paths(server: Server) -> None:
-    """What any client can see without the app."""
+    """As any client sees them."""
     for path in ("/", "/textbook", "/_stcore/health", "/readyz"):
         status, result = headers(server, path)
         assert status == 200, path

@@ -129,7 +129,7 @@ def find_fault(screen: Screen, requested: Request, visitor: int) -> str:
 
 @dataclass
 class Record:
-    """What all visitors together have measured so far."""
+    """The measurements of all visitors so far."""
 
     seconds: list[float] = field(default_factory=list)
     checked: int = 0
