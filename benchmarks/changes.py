@@ -23,7 +23,7 @@ from gpt2viz.survey.documents import Corpus
 from gpt2viz.survey.engines import local
 from gpt2viz.survey.run import survey
 from gpt2viz.survey.stored import read_survey
-from tests.survey.test_changes import planted
+from tests.survey.test_changes import plant_head
 
 
 def passages(folder: Path) -> Path:
@@ -45,7 +45,7 @@ def plant(name: str, texts: Path, seeds: int) -> None:
     for seed in range(seeds):
         draw = np.random.default_rng(seed)
         head = (int(draw.integers(model.config.n_layer)), int(draw.integers(model.config.n_head)))
-        changes = compare_models(model, planted(model, *head, seed, steps=4), documents)
+        changes = compare_models(model, plant_head(model, *head, seed, steps=4), documents)
         first += changes.heads[0][:2] == head
         restored = changes.restore()
         back.append(float(restored.undone[1]) if restored.pieces[0] == head else 0.0)

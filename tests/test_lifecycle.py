@@ -29,7 +29,7 @@ from tests.checkpoints import write_checkpoint
 from tests.hub_server import Hub, point_the_client_at, serving
 from tests.processes import full_disk, has_ended, run_fork
 from tests.servers import comes_up, free_ports
-from tests.training.runs import RECIPE, held_out, stream, trained
+from tests.training.runs import RECIPE, held_out, stream, train
 
 pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[1]
@@ -75,9 +75,9 @@ def test_a_killed_survey_resumes(tiny_folder: Path, corpus: Path, tmp_path: Path
 
 def test_a_killed_training_resumes(tmp_path: Path) -> None:
     with snapshot(tmp_path / "whole", 3, tmp_path / "broken"):
-        whole = trained(tmp_path / "whole", 8)
+        whole = train(tmp_path / "whole", 8)
     assert 0 < Trainer(RECIPE, stream(), held_out(), tmp_path / "broken").step < 8
-    broken = trained(tmp_path / "broken", 8)
+    broken = train(tmp_path / "broken", 8)
     for name, weight in whole.network.state_dict().items():
         assert_array_equal(broken.network.state_dict()[name], weight, err_msg=name)
 
@@ -129,10 +129,10 @@ def test_a_full_disk_gives_one_message(
         assert "can't be written" in result.stderr
         assert result.stderr.count("\n") == 1
     assert not list((tmp_path / "out").glob("*.partial"))
-    trained(tmp_path / "run", 4)
+    train(tmp_path / "run", 4)
     before = (tmp_path / "run" / STATE).read_bytes()
     with full_disk(), pytest.raises((OSError, RuntimeError)):
-        trained(tmp_path / "run", 8)
+        train(tmp_path / "run", 8)
     assert (tmp_path / "run" / STATE).read_bytes() == before
 
 

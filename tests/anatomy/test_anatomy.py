@@ -1,4 +1,4 @@
-"""A model's card, config and files in words, and how alike its positions are."""
+"""A model's card, config and files in words, and the similarity of its positions."""
 
 from __future__ import annotations
 
@@ -30,25 +30,25 @@ from gpt2viz.pictures.plotly.figure import render
 from tests.checkpoints import edit_json, write_checkpoint
 from tests.llama_checkpoints import CONFIG
 
-signs = list("![]()\\`<x\n|~>:$&@ ")
-longer = [
+characters = list("![]()\\`<x\n|~>:$&@ ")
+markup = [
     *("```\n", "~~~\n", "````\n", "    ", "- ", "> ", "1. ", "|-|-|\n", "&#58;", "&#96;", "\u2028"),
     *("![x](/e)", "![x]", "![", "](/e)", "[x]()", "[x]: /e\n", "[^x]", "http://e.org", "a@b.org"),
     *(":red[x]", ":x:", ":streamlit:", "$x$", "<b>", "<http://e.org>", "`:red[x]`", "www.e.org"),
 ]
-pieces = st.sampled_from(signs + longer)
-#: Reads GitHub's Markdown but for bare addresses, which a test in a browser looks after.
+fragments = st.sampled_from(characters + markup)
+#: Reads GitHub's Markdown except for bare addresses, which a test in a browser covers.
 READER = MarkdownIt("commonmark").enable("table")
 
 
-@given(text=st.lists(pieces, max_size=30).map("".join))
+@given(text=st.lists(fragments, max_size=30).map("".join))
 @example(text=":x:`:red[x]`http://e.org")  # code keeps two signs apart
-def test_nothing_but_plain_markdown_is_left_in_a_card(text: str) -> None:
-    """By a Markdown reader of its own, with what the app's reader does to texts looked for."""
+def test_harmless_cards_hold_only_plain_markdown(text: str) -> None:
+    """By an independent Markdown reader, and by searches for the app's own extensions."""
     tokens = READER.parse(harmless(text) + "\n\n[x]: http://e.org\n")
     leaves = [leaf for token in tokens for leaf in token.children or [token]]
     assert not {leaf.type for leaf in leaves} & {"image", "link_open", "html_inline", "html_block"}
-    # What the reader took backslashes from is text; it knows nothing of directives and formulas.
+    # The reader removes backslashes, and knows no directives and formulas.
     source = READER.render(harmless(text))
     prose = re.sub(r"<(pre|code)\b.*?</\1>", "§", source, flags=re.DOTALL)
     assert not re.search(r"https?://|www\.|\w@\w|:[+-]*\w[\w+-]*:", prose, re.IGNORECASE)
@@ -62,7 +62,7 @@ def test_nothing_but_plain_markdown_is_left_in_a_card(text: str) -> None:
         assert not re.search(r"\$|:\w+[\[:{]|::", outside), (text, line)
 
 
-def test_a_card_is_plain_markdown(subtests: pytest.Subtests) -> None:
+def test_harmless_cards(subtests: pytest.Subtests) -> None:
     cases: list[tuple[str, str]] = [
         ("# Big\n## Less", "### Big\n#### Less"),
         ("costs $1 to $2 :tada:", "costs \\$1 to \\$2 \\:\u2060tada:"),
@@ -97,11 +97,11 @@ def test_a_card_is_plain_markdown(subtests: pytest.Subtests) -> None:
 @pytest.mark.parametrize(
     "card", ["[a](" + "a" * LONGEST, "`" * LONGEST, "[" * LONGEST, "![](" * 25_000, ":" * LONGEST]
 )
-def test_a_card_of_one_line_is_read_at_once(card: str) -> None:
+def test_harmless_is_fast_on_a_long_line(card: str) -> None:
     assert len(harmless(card)) < 3 * LONGEST
 
 
-def test_the_head_of_a_card(folder: Path) -> None:
+def test_front_matter_of_a_card(folder: Path) -> None:
     assert read_card(folder) is None
     readme = folder / "README.md"
     head = "license: mit\nlanguage: [en, de]\ndatasets:\n- a/b\ntags: [x]\nbase_model: {a: 1}"
@@ -116,7 +116,7 @@ def test_the_head_of_a_card(folder: Path) -> None:
 @pytest.mark.parametrize(
     "head", [": [", "- a list", "license: !!python/object:os.system x", "x: &a [*a]", "{" * 1200]
 )
-def test_a_head_that_cannot_be_read_stays_text(folder: Path, head: str) -> None:
+def test_unreadable_front_matter_stays_text(folder: Path, head: str) -> None:
     (folder / "README.md").write_text(f"---\n{head}\n---\nHello", encoding="utf-8")
     card = read_card(folder)
     assert card is not None
@@ -124,7 +124,7 @@ def test_a_head_that_cannot_be_read_stays_text(folder: Path, head: str) -> None:
     assert card.text.endswith("Hello")
 
 
-def test_a_long_card_is_cut_and_other_bytes_are_no_trouble(folder: Path) -> None:
+def test_long_cards_are_cut_and_invalid_bytes_are_accepted(folder: Path) -> None:
     (folder / "README.md").write_bytes(b"\xff" + b"x" * LONGEST)
     card = read_card(folder)
     assert card is not None
@@ -152,7 +152,7 @@ def test_every_field_is_explained(
         assert field.value
 
 
-def test_a_llamas_fields_go_by_the_files_names() -> None:
+def test_llamas_fields_mention_the_files_names() -> None:
     values = CONFIG | {"unheard_of": 1}
     listed = {field.name: field for field in explain(config_from(values), values)}
     assert listed["n_kv_head"].value == "2 groups"
@@ -169,7 +169,7 @@ def test_a_llamas_fields_go_by_the_files_names() -> None:
     }
 
 
-def test_values_have_units_and_their_source(folder: Path) -> None:
+def test_values_have_units_and_a_source(folder: Path) -> None:
     edit_json(
         folder / "config.json",
         n_embd=None,
@@ -193,13 +193,13 @@ def test_values_have_units_and_their_source(folder: Path) -> None:
     assert not others.keys() & {"hidden_size", "n_embd", "model_type"}
 
 
-def test_a_strangers_values_stay_short() -> None:
+def test_unknown_values_are_shortened() -> None:
     (name, value), *_ = other_fields(gpt2viz.GPT2Config(), {"x" * 500: {"y": "z" * 10_000}}).items()
     assert len(name) <= 60
     assert len(value) <= 120
 
 
-def test_files_with_their_hashes(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_have_their_hashes(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     result = {file.name: file for file in stored_files(folder)}
     assert list(result) == ["config.json", "vocab.json", "merges.txt", "model.safetensors"]
     content = (folder / "model.safetensors").read_bytes()
@@ -218,7 +218,7 @@ def test_files_with_their_hashes(folder: Path, monkeypatch: pytest.MonkeyPatch) 
     assert stored_files(snapshot)[-1].sha256 == "ab" * 32
 
 
-def test_formats_of_the_weights(tmp_path: Path) -> None:
+def test_number_formats_of_the_weights(tmp_path: Path) -> None:
     write_checkpoint(tmp_path, dtype=torch.float16)
     weights = load_file(tmp_path / "model.safetensors").values()
     assert stored_numbers(tmp_path) == {"F16": sum(weight.size for weight in weights)}
@@ -229,7 +229,7 @@ def cosines(vectors: np.ndarray) -> np.ndarray:
     return F.cosine_similarity(x[:, None], x[None], dim=-1).numpy()
 
 
-def test_similarities_of_positions_by_pytorch(tiny: gpt2viz.Model) -> None:
+def test_similarities_of_positions_equal_pytorch(tiny: gpt2viz.Model) -> None:
     vectors = tiny.network.wpe.weight.numpy()
     panel = similarity_map(vectors, 256)
     assert_allclose(panel.values, cosines(vectors), atol=1e-6)
@@ -238,7 +238,7 @@ def test_similarities_of_positions_by_pytorch(tiny: gpt2viz.Model) -> None:
 
 
 @pytest.mark.parametrize("cells", [1, 1000, 2**22])
-def test_many_positions_show_the_number_farthest_from_0(
+def test_blocks_of_positions_show_the_number_farthest_from_0(
     cells: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("gpt2viz.pictures.anatomy._CELLS", cells)
@@ -263,7 +263,7 @@ def test_similarity_at_a_distance() -> None:
         )
 
 
-def test_a_position_of_zeros_has_no_direction() -> None:
+def test_zero_position_has_no_similarity() -> None:
     vectors = np.eye(3, dtype=np.float32)
     vectors[1] = 0
     shown = similarity_map(vectors, 256).values
@@ -272,7 +272,7 @@ def test_a_position_of_zeros_has_no_direction() -> None:
     assert np.isnan(similarity_at(vectors, 1))
 
 
-def test_bars_hold_every_part_once() -> None:
+def test_bars_have_every_part_once() -> None:
     names = ["a", "b", "c"]
     bars = part_bars("what", names, ["MLP", "head", "MLP"], [1, 2, 5000], "parameters")
     figure = render(bars, LIGHT)

@@ -1,7 +1,7 @@
-"""The cache of keys and values: what a step makes and saves, and what dropping tokens does.
+"""The cache of keys and values: the work and memory of a step, and the effect of dropped tokens.
 
-The oracles are transformers' own step with its cache, whose work PyTorch counts, and a GPT-2 in
-NumPy that reads token by token and deletes keys and values for good.
+The oracles are transformers' step with its cache, whose operations PyTorch counts, and a GPT-2 in
+NumPy that reads token by token and deletes keys and values.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> Any:
     return folder, theirs, gpt2viz.load_model(folder)
 
 
-def read_on(folder: Path, ids: list[int], room: int | None, first: int) -> np.ndarray:
+def logits_with_cache(folder: Path, ids: list[int], room: int | None, first: int) -> np.ndarray:
     """Logits (T, n_vocab) by NumPy, token by token with lists of keys and values.
 
-    Where they would be more than ``room``, the oldest after the ``first`` is deleted.
+    If there are more than ``room``, the oldest after the ``first`` is deleted.
     """
     model = read(folder)
     config, w = model
@@ -64,8 +64,8 @@ def read_on(folder: Path, ids: list[int], room: int | None, first: int) -> np.nd
 
 
 @pytest.mark.parametrize("n_tokens", [1, 3, 12])
-def test_dropped_tokens_are_those_that_an_edit_hides(pair: Any, n_tokens: int) -> None:
-    """In every policy: shorter texts than the room, as long, and longer."""
+def test_dropped_tokens_equal_hidden_pairs(pair: Any, n_tokens: int) -> None:
+    """In every policy, for texts shorter than the room, as long, and longer."""
     folder, _, model = pair
     ids = IDS[:n_tokens]
     plain = reference(folder, ids, True)["logits"]
@@ -73,29 +73,29 @@ def test_dropped_tokens_are_those_that_an_edit_hides(pair: Any, n_tokens: int) -
         edits = evictions(room, first)
         expected = (
             plain,
-            read_on(folder, ids, room, 0),
-            read_on(folder, ids, room, first),
+            logits_with_cache(folder, ids, room, 0),
+            logits_with_cache(folder, ids, room, first),
         )
         for policy, logits in zip(POLICIES, expected, strict=True):
             trace = gpt2viz.trace(model, ids, edits=edits[policy])
             name = f"{policy}, {first} of {room}"
             assert_allclose(trace.logits[0], logits, **TOLERANCE, err_msg=name)
-            held = n_tokens if policy == "keep all" else min(n_tokens, room)
-            assert held_tokens(edits[policy], n_tokens) == held
-        if n_tokens > room:  # else nothing is dropped, and this proves nothing
+            cached = n_tokens if policy == "keep all" else min(n_tokens, room)
+            assert held_tokens(edits[policy], n_tokens) == cached
+        if n_tokens > room:  # only then something is dropped
             assert abs(expected[0] - expected[1]).max() > 0.01
             assert abs(expected[1] - expected[2]).max() > 0.01
 
 
-def test_a_room_that_is_none() -> None:
+def test_invalid_cache_sizes_are_refused() -> None:
     for room, first in ((1, 1), (4, 4), (4, 0), (0, 1)):
         with pytest.raises(ValueError, match=f"for {room} tokens can't keep the first {first}"):
             evictions(room, first)
 
 
 @pytest.mark.parametrize("n_tokens", [1, 2, 12])
-def test_a_step_is_transformers_step_with_its_cache(pair: Any, n_tokens: int) -> None:
-    """Shapes and bytes of what is kept; multiply-adds with the cache and without."""
+def test_step_with_a_cache_equals_transformers(pair: Any, n_tokens: int) -> None:
+    """Shapes and bytes of the cache, and multiply-adds with it and without."""
     _, theirs, model = pair
     ids = torch.tensor([IDS[:n_tokens]])
     with torch.no_grad():
@@ -114,8 +114,8 @@ def test_a_step_is_transformers_step_with_its_cache(pair: Any, n_tokens: int) ->
     if n_tokens > 1:
         assert made["scores"].axes == ("B", "nh", "1", "T")
         assert made["k"].axes == ("B", "nh", "T", "hs")
-    held = sum(part.nbytes for of in out.cache.layers for part in (of.keys, of.values))
-    assert cache_bytes(tensors) == cache_bytes(trace.tensors) == held
+    cached = sum(part.nbytes for of in out.cache.layers for part in (of.keys, of.values))
+    assert cache_bytes(tensors) == cache_bytes(trace.tensors) == cached
     alone = products_of(tensors, model.config)
     assert 2 * sum(p.multiply_adds for p in alone) == step.get_total_flops()
     assert 2 * sum(p.multiply_adds for p in products(trace)) == whole.get_total_flops()
@@ -125,7 +125,7 @@ def test_a_step_is_transformers_step_with_its_cache(pair: Any, n_tokens: int) ->
         assert len(factors) == len(product.formula.split(" · "))
 
 
-def test_where_nothing_can_be_kept(pair: Any) -> None:
+def test_runs_without_a_cache_are_refused(pair: Any) -> None:
     _, _, model = pair
     with pytest.raises(ValueError, match="Only with the causal mask on"):
         last_token_alone(model, gpt2viz.trace(model, IDS, causal=False))
@@ -135,14 +135,14 @@ def test_where_nothing_can_be_kept(pair: Any) -> None:
 
 
 @pytest.mark.parametrize("family", ["llama, two groups", "qwen2, a group for each head, untied"])
-def test_a_cache_is_kept_by_group(tmp_path: Path, family: str) -> None:
+def test_cache_is_stored_by_group(tmp_path: Path, family: str) -> None:
     model = gpt2viz.load_model(write_model(tmp_path, family))
     with torch.no_grad():
         cache = transformers_model(tmp_path)(torch.tensor([IDS]), use_cache=True).cache
-    held = sum(part.nbytes for of in cache.layers for part in (of.keys, of.values))
+    cached = sum(part.nbytes for of in cache.layers for part in (of.keys, of.values))
     trace = gpt2viz.trace(model, IDS)
     with FlopCounterMode(display=False) as counter:
         tensors = last_token_alone(model, trace)
-    assert cache_bytes(tensors) == cache_bytes(trace.tensors) == held
+    assert cache_bytes(tensors) == cache_bytes(trace.tensors) == cached
     alone = products_of(tensors, model.config)
     assert 2 * sum(p.multiply_adds for p in alone) == counter.get_total_flops()

@@ -1,4 +1,4 @@
-"""A model's parts, against transformers, PyTorch's own counter and Hugging Face's BPE."""
+"""A model's parts, compared with transformers, PyTorch's FLOP counter and Hugging Face's BPE."""
 
 from __future__ import annotations
 
@@ -68,24 +68,24 @@ def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     return write_checkpoint(folder, n_inner=10, n_head=2, tie_word_embeddings=False)
 
 
-def test_every_part_has_as_many_parameters_as_transformers(
+def test_parameters_of_every_part_equal_transformers(
     folder: Path, request: pytest.FixtureRequest
 ) -> None:
     counted, ours = Counter[str](), Counter[str]()
-    for name, weight in transformers_model(folder).named_parameters():  # a tied one comes once
+    for name, weight in transformers_model(folder).named_parameters():  # a tied one is listed once
         module = re.sub(r"^(model|transformer)\.|(h|layers)\.\d+\.", "", name.rpartition(".")[0])
         counted[module] += weight.numel()
-    every = parts(read_config(folder))
-    for part in every:
+    listed = parts(read_config(folder))
+    for part in listed:
         ours[part.tensors.partition(":")[0]] += part.n_parameters
     assert ours == counted
     untied = "untied" in request.node.callspec.params["folder"]
-    assert every[-1].name == ("head" if untied else "head: tied")
-    assert len({part.n_parameters for part in every if "c_attn" in part.tensors}) <= 1
+    assert listed[-1].name == ("head" if untied else "head: tied")
+    assert len({part.n_parameters for part in listed if "c_attn" in part.tensors}) <= 1
 
 
 @pytest.mark.parametrize("total", RELEASED)
-def test_the_parts_sum_to_the_released_counts(total: int) -> None:
+def test_parts_sum_to_the_released_counts(total: int) -> None:
     result = parts(gpt2viz.GPT2Config(**RELEASED[total]))
     assert sum(part.n_parameters for part in result) == total
     assert [part.n_parameters for part in result if part.group == "head"] == [0]
@@ -95,7 +95,7 @@ def test_the_parts_sum_to_the_released_counts(total: int) -> None:
 def test_multiply_adds_are_half_of_pytorchs_flops(folder: Path, n_tokens: int) -> None:
     model, ids = gpt2viz.load_model(folder), list(range(n_tokens))
     with FlopCounterMode(display=False) as counter, torch.inference_mode():
-        # Explicit: of the fused step on a processor PyTorch has no count.
+        # Explicit, as PyTorch doesn't count the fused step on a CPU.
         model.network(torch.tensor([ids]), explicit=True, last_only=True)
     theirs = {
         name.partition(".")[2]: sum(flops.values())
@@ -113,7 +113,7 @@ def test_multiply_adds_are_half_of_pytorchs_flops(folder: Path, n_tokens: int) -
         assert ours == {"logits after the last token": theirs["lm_head"]}
 
 
-def test_each_product_is_written_out_as_it_is_counted(tiny: gpt2viz.Model) -> None:
+def test_formula_of_each_product_gives_its_count(tiny: gpt2viz.Model) -> None:
     for product in products(gpt2viz.trace(tiny, [1, 2, 3])):
         factors = [int(n.replace(",", "")) for n in product.worked.split(" · ")]
         assert len(factors) == len(product.formula.split(" · "))
@@ -121,7 +121,7 @@ def test_each_product_is_written_out_as_it_is_counted(tiny: gpt2viz.Model) -> No
 
 
 @pytest.mark.parametrize("explicit", [True, False])
-def test_bytes_are_those_of_the_trace(tiny: gpt2viz.Model, explicit: bool) -> None:
+def test_bytes_equal_those_of_the_trace(tiny: gpt2viz.Model, explicit: bool) -> None:
     trace = gpt2viz.trace(tiny, [1, 2, 3, 4, 5], explicit=explicit)
     result = activations(trace)
     assert sum(tensors.kept_bytes for tensors in result) == trace.nbytes
@@ -136,7 +136,7 @@ def test_bytes_are_those_of_the_trace(tiny: gpt2viz.Model, explicit: bool) -> No
 
 @pytest.fixture(scope="module")
 def repetitive(tmp_path_factory: pytest.TempPathFactory) -> tuple[Tokenizer, ByteLevelBPETokenizer]:
-    """Ours and Hugging Face's of a text of two letters, whose merges overlap in every way."""
+    """(ours, Hugging Face's) of a text of two letters, whose merges overlap in every way."""
     folder = tmp_path_factory.mktemp("runs")
     two_letters = "".join(random.Random(0).choices("aab", k=4000))
     tokenizer = ByteLevelBPETokenizer()
@@ -149,7 +149,7 @@ def repetitive(tmp_path_factory: pytest.TempPathFactory) -> tuple[Tokenizer, Byt
 @given(text=anything | like_text, letters=st.text("ab", max_size=30))
 @example("it's \n\t 42 🦩🦩 e\u0301", "")
 @example("\x1c\x1f\x85\u200b\u3000x", "")
-def test_merges_end_in_the_tokens_of_both_tokenizers(
+def test_merges_end_in_hugging_faces_tokens(
     both: tuple[Tokenizer, ByteLevelBPETokenizer],
     repetitive: tuple[Tokenizer, ByteLevelBPETokenizer],
     text: str,
@@ -169,7 +169,7 @@ def test_merges_end_in_the_tokens_of_both_tokenizers(
                 assert all(merge.rank < rank for _, rank in merge.others)
 
 
-def test_ranks_are_the_lines_of_merges_txt(tmp_path: Path) -> None:
+def test_ranks_are_line_numbers_of_merges_txt(tmp_path: Path) -> None:
     write_tokenizer(tmp_path)
     lines = (tmp_path / "merges.txt").read_text(encoding="utf-8").split("\n")
     merges = [line for line in lines if line and not line.startswith("#version")]
@@ -180,7 +180,7 @@ def test_ranks_are_the_lines_of_merges_txt(tmp_path: Path) -> None:
         assert merges[merge.rank] == f"{left} {right}"
 
 
-def test_an_added_word_is_taken_as_it_stands(tmp_path: Path) -> None:
+def test_added_word_has_no_merges(tmp_path: Path) -> None:
     write_tokenizer(tmp_path)
     n = load_tokenizer(tmp_path).n_vocab
     (tmp_path / "added_tokens.json").write_text("{}")
@@ -193,6 +193,6 @@ def test_an_added_word_is_taken_as_it_stands(tmp_path: Path) -> None:
     assert result[1].ids == (n,)
 
 
-def test_half_a_surrogate_pair_is_one_message(both: tuple[Tokenizer, Any]) -> None:
+def test_lone_surrogate_is_refused(both: tuple[Tokenizer, Any]) -> None:
     with pytest.raises(gpt2viz.TextError, match="Character 2"):
         follow(both[0], "a\ud83d")

@@ -1,4 +1,4 @@
-"""The record of a training run is read as it was written, or refused with its file's name."""
+"""The record of a training is read as it was written, or refused with its file's name."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ def test_a_record_is_read_as_it_was_written(tmp_path: Path) -> None:
     assert record.held_out_rows == 32
 
 
-def test_a_record_has_the_scores_that_were_followed(tmp_path: Path) -> None:
-    """One made before a score was followed, or by a version that followed another."""
+def test_record_may_have_other_scores(tmp_path: Path) -> None:
+    """A record of a version that followed fewer or other scores."""
     older = {name: value for name, value in point(10).items() if name != "first"}
     write(tmp_path, {"curves": [older | {"unknown": [[0.0]]}]})
     record = read_record(tmp_path, 3, 2)
@@ -46,7 +46,7 @@ def test_a_record_has_the_scores_that_were_followed(tmp_path: Path) -> None:
     assert list(record.scores) == ["previous token", "induction"]
 
 
-def test_a_folder_without_a_record(tmp_path: Path) -> None:
+def test_folder_without_a_record_has_none(tmp_path: Path) -> None:
     assert read_record(tmp_path, 3, 2) is None
 
 
@@ -74,13 +74,13 @@ def test_a_broken_record_is_refused(tmp_path: Path, stored: Any) -> None:
         read_record(tmp_path, 3, 2)
 
 
-def test_half_a_file_is_refused(tmp_path: Path) -> None:
+def test_truncated_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / RECORD).write_text('{"curves": [', encoding="utf-8")
     with pytest.raises(CheckpointError, match=r"training\.json"):
         read_record(tmp_path, 3, 2)
 
 
-def test_another_models_record_is_refused(tmp_path: Path) -> None:
+def test_record_of_another_model_is_refused(tmp_path: Path) -> None:
     write(tmp_path, {"curves": [point(10)]})
     with pytest.raises(CheckpointError, match=r"training\.json"):
         read_record(tmp_path, 4, 6)

@@ -16,7 +16,7 @@ from gpt2viz.analysis.sampling import sampling_distribution
 from gpt2viz.app.views import predict
 from gpt2viz.model.checkpoint import BUNDLED
 from gpt2viz.run.key import RunKey
-from tests.anatomy.test_kv_cache import read_on
+from tests.anatomy.test_kv_cache import logits_with_cache
 from tests.app.cases import each
 from tests.app.pages import (
     PAGES,
@@ -333,12 +333,12 @@ def test_the_cache_holds_what_numpy_keeps(model: gpt2viz.Model) -> None:
     counts = f"{step:,} multiply-adds; {each:,} bytes of"
     assert any(block.help.startswith(counts) for block in at.markdown)
     assert f"its own key and those of the {n - 1} tokens kept" in message
-    held = [n, 4, 4]
-    assert caches["tokens kept"].tolist() == held
-    assert caches["bytes kept"].tolist() == [each * tokens for tokens in held]
+    cached = [n, 4, 4]
+    assert caches["tokens kept"].tolist() == cached
+    assert caches["bytes kept"].tolist() == [each * tokens for tokens in cached]
     lines = chart(at, "cache_curves")["data"]
     for row, (room, first) in enumerate(((None, 0), (4, 0), (4, 2))):
-        p = softmax(read_on(BUNDLED, ids, room, first))
+        p = softmax(logits_with_cache(BUNDLED, ids, room, first))
         bits = -np.log2(p[np.arange(n - 1), ids[1:]])
         assert_allclose(lines[row]["y"], bits, rtol=1e-3, atol=1e-3)
         mean = caches["surprise per token (bits)"][row]

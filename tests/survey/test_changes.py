@@ -1,4 +1,4 @@
-"""Two checkpoints compared over many texts, against NumPy and a plain loop over all."""
+"""Comparisons of two checkpoints over many texts equal NumPy and a plain loop."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ IDS = [3, 17, 250, 17, 5, 99, 3, 17]
 
 
 def with_noise(model: Model, size: float, seed: int = 1, only: str = "") -> Model:
-    """The model with a normal error added to its weights whose name has ``only`` in it."""
+    """The model with normal noise added to the weights whose names contain ``only``."""
     network, generator = copy.deepcopy(model.network), torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for name, weight in network.named_parameters():
@@ -50,7 +50,7 @@ def with_noise(model: Model, size: float, seed: int = 1, only: str = "") -> Mode
 
 
 def expected(before: Oracle, after: Oracle, ids: list[int]) -> np.ndarray:
-    """``MEASURES`` (4, L, nh) in NumPy: heads as they write, rows as they are."""
+    """``MEASURES`` (4, L, nh) in NumPy: of the heads' additions, and of the rows of weights."""
     base, whole = before.run(ids, True), after.run(ids, True)
     streams = [base["embedding"], *base["residual_out"][:-1]]
     own = after.run(
@@ -84,7 +84,7 @@ def expected_loss(of: Oracle, ids: list[int]) -> float:
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_distances_are_those_of_numpy(family: str, tmp_path: Path) -> None:
+def test_distances_equal_numpy(family: str, tmp_path: Path) -> None:
     folders = [write_model(tmp_path / str(seed), family, seed=seed) for seed in (0, 1)]
     before, after = (gpt2viz.load_model(folder) for folder in folders)
     config = before.config
@@ -96,13 +96,13 @@ def test_distances_are_those_of_numpy(family: str, tmp_path: Path) -> None:
         assert_allclose(numbers[-len(LOSSES) :], [expected_loss(o, ids) for o in of], rtol=1e-5)
 
 
-def compared(before: Model, after: Model, **options: object) -> Changes:
+def compare(before: Model, after: Model, **options: object) -> Changes:
     return compare_models(before, after, TEXTS, n_tokens=12, **options)  # type: ignore[arg-type]
 
 
-def test_the_mean_over_passages_and_its_interval_are_those_of_one_plain_loop(tiny: Model) -> None:
+def test_means_and_intervals_equal_a_plain_loop(tiny: Model) -> None:
     after = with_noise(tiny, 0.02)
-    changes = compared(tiny, after)
+    changes = compare(tiny, after)
     pair, by_document = Pair.of(tiny, after), []
     for text in TEXTS:
         ids = tiny.tokenizer.encode(text)
@@ -124,7 +124,7 @@ def test_the_mean_over_passages_and_its_interval_are_those_of_one_plain_loop(tin
     assert len(own) == sizes[1] * sizes[2]
 
 
-def test_the_weights_that_changed_are_named_with_their_rank(tiny: Model) -> None:
+def test_changed_weights_are_named_with_their_rank(tiny: Model) -> None:
     network = copy.deepcopy(tiny.network)
     weight = network.get_parameter("h.1.mlp.c_fc.weight")
     generator = torch.Generator().manual_seed(0)
@@ -132,18 +132,18 @@ def test_the_weights_that_changed_are_named_with_their_rank(tiny: Model) -> None
     with torch.no_grad():
         weight.add_(0.05 * left @ right.T)
     after = replace(tiny, name="low rank", network=network)
-    changed = [weight for weight in compared(tiny, after).weights if weight.relative]
+    changed = [weight for weight in compare(tiny, after).weights if weight.relative]
     before = dict(tiny.network.named_parameters())["h.1.mlp.c_fc.weight"].detach().numpy()
     relative = np.linalg.norm(weight.detach().numpy() - before) / np.linalg.norm(before)
     assert [(w.name, w.rank) for w in changed] == [("h.1.mlp.c_fc.weight", 4)]
     assert changed[0].relative == pytest.approx(float(relative), rel=1e-4)
 
 
-def test_what_is_equal_is_named_first(tiny: Model) -> None:
+def test_equal_parts_are_named_first(tiny: Model) -> None:
     same = replace(tiny, name="same", network=copy.deepcopy(tiny.network))
-    assert compared(tiny, same).words() == f"{tiny.name} and same are bit for bit the same."
+    assert compare(tiny, same).words() == f"{tiny.name} and same are bit for bit the same."
     after = with_noise(tiny, 0.05, only="h.1.mlp")
-    changes = compared(tiny, after)
+    changes = compare(tiny, after)
     others = [n for n in range(tiny.config.n_layer) if n != 1]
     assert changes.words().startswith(f"Layers {', '.join(map(str, others))} are bit for bit the")
     assert all(head.equal and not head.changed for head in changes.heads)
@@ -151,12 +151,12 @@ def test_what_is_equal_is_named_first(tiny: Model) -> None:
     later = [h for h in changes.heads if h.layer > 1]
     assert later
     assert all(h.moved["output"].mean > 0 for h in later)
-    with_one_head = equal_words(tiny, planted(tiny, 1, 0, seed=0))
+    with_one_head = equal_words(tiny, plant_head(tiny, 1, 0, seed=0))
     assert f"1.{tiny.config.n_head - 1}" in with_one_head
     assert "1.0," not in with_one_head
 
 
-def planted(model: Model, layer: int, head: int, seed: int, steps: int = 0) -> Model:
+def plant_head(model: Model, layer: int, head: int, seed: int, steps: int = 0) -> Model:
     """The model with one head changed: its queries at random, and what it writes trained alone on
     the texts for some steps."""
     network = copy.deepcopy(model.network)
@@ -184,11 +184,9 @@ def planted(model: Model, layer: int, head: int, seed: int, steps: int = 0) -> M
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_a_head_that_was_trained_is_first_and_putting_it_back_undoes_the_change(
-    model: Model, seed: int
-) -> None:
+def test_trained_head_is_first_and_restoring_it_undoes_the_change(model: Model, seed: int) -> None:
     layer, head = divmod(7 * seed + 3, model.config.n_head)
-    changes = compare_models(model, planted(model, layer % 4, head, seed, steps=4), TEXTS)
+    changes = compare_models(model, plant_head(model, layer % 4, head, seed, steps=4), TEXTS)
     first = changes.heads[0]
     assert (first.layer, first.head) == (layer % 4, head)
     assert [head.changed for head in changes.heads] == [True] + [False] * 31
@@ -202,7 +200,7 @@ def test_a_head_that_was_trained_is_first_and_putting_it_back_undoes_the_change(
 
 
 def test_rounding_alone_changes_no_head(tiny: Model) -> None:
-    """20 times, by another rounding than the one that is measured: that of float16 itself."""
+    """20 times, by real rounding to float16, which isn't the measured simulation."""
     listed = 0
     for seed in range(20):
         before = with_noise(tiny, 0.02, seed=seed)
@@ -217,8 +215,8 @@ def test_rounding_alone_changes_no_head(tiny: Model) -> None:
     assert listed <= 2
 
 
-def test_the_list_holds_the_rate_of_false_discoveries() -> None:
-    """Benjamini and Hochberg's step-up as they wrote it: the largest k with p(k) ≤ k q / m."""
+def test_false_discovery_rate_equals_its_definition() -> None:
+    """By Benjamini and Hochberg's own definition: the largest k with p(k) ≤ k q / m."""
     p = np.random.default_rng(0).uniform(size=(4, 10)) ** 3
     p[0, :3] = 1e-5
     ordered = np.sort(p.ravel())
@@ -231,10 +229,10 @@ def test_the_list_holds_the_rate_of_false_discoveries() -> None:
     assert np.isnan(smallest_rates(p)[1, 1])
 
 
-def test_pieces_put_back_compute_with_the_weights_of_before(tiny: Model) -> None:
-    """If norms are alike, it is the same to copy the weights themselves."""
+def test_restored_pieces_use_the_weights_of_before(tiny: Model) -> None:
+    """With equal norms this is the same as copying the weights."""
     after = with_noise(with_noise(tiny, 0.2, only="c_attn"), 0.2, seed=2, only="mlp.c_")
-    restored = compared(tiny, after).restore(share=2.0)  # more than there is: all go back
+    restored = compare(tiny, after).restore(share=2.0)  # more than can be undone: all are restored
     assert len(restored.pieces) == tiny.config.n_layer * (tiny.config.n_head + 1)
     assert restored.undone[-1] == restored.all_back == pytest.approx(1, abs=1e-4)
     network, hs, C = copy.deepcopy(after.network), tiny.config.head_dim, tiny.config.n_embd
@@ -262,7 +260,7 @@ def test_pieces_put_back_compute_with_the_weights_of_before(tiny: Model) -> None
     assert all(np.diff(restored.undone[:2]) > 0)
 
 
-def test_the_words_name_the_pieces_that_undo_most() -> None:
+def test_words_name_the_pieces_that_undo_most() -> None:
     pieces: tuple[tuple[int, int | None], ...] = ((0, 1), (2, None), (1, 0))
     some, none, first = (
         Restored(pieces, np.array(undone), 0.5)
@@ -290,13 +288,13 @@ def test_models_that_cannot_be_compared_are_refused(tiny: Model, model: Model) -
     with pytest.raises(ArgumentError, match="different sizes"):
         compare_models(tiny, model, TEXTS)
     with pytest.raises(ArgumentError, match="nothing to undo"):
-        compared(tiny, replace(tiny, name="same")).restore()
+        compare(tiny, replace(tiny, name="same")).restore()
     for texts, message in ((["A", "A crane"], "None of the texts has 8"), ([""], "^No text was")):
         with pytest.raises(SurveyError, match=message):
             compare_models(tiny, with_noise(tiny, 0.1), texts, n_tokens=12)
 
 
-def test_a_document_of_one_token_is_passed_over_for_the_next(tiny: Model) -> None:
+def test_document_of_one_token_is_skipped(tiny: Model) -> None:
     texts = [text for n in range(8) for text in ("A", TEXTS[n % 6])]
     changes = compare_models(tiny, with_noise(tiny, 0.1), texts, n_tokens=12)
     assert changes._sample == tuple(tuple(tiny.tokenizer.encode(t)[:12]) for t in texts[1::2])
@@ -310,7 +308,7 @@ def test_few_documents_list_no_head(tiny: Model) -> None:
 
 
 def test_rounding_is_as_coarse_as_the_weights(tiny: Model) -> None:
-    """bfloat16 keeps 8 bits of a number where float16 keeps 11: errors are eight times as large."""
+    """bfloat16 keeps 8 bits of a number and float16 11, so its errors are eight times as large."""
     network = copy.deepcopy(tiny.network).bfloat16().float()
     coarse = replace(tiny, network=network)
     sample = [tuple(tiny.tokenizer.encode(text)[:20]) for text in TEXTS]
@@ -330,7 +328,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, Path]
     return write_model(root / "a", "gpt2", seed=0), write_model(root / "b", "gpt2", seed=1), corpus
 
 
-def test_the_command_goes_on_where_it_stopped(
+def test_command_resumes(
     folders: tuple[Path, Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before, after, corpus = folders
@@ -359,21 +357,21 @@ def test_the_command_goes_on_where_it_stopped(
     assert "Choose another folder" in other.stderr
 
 
-def test_finished_shards_are_of_the_same_parameters(
+def test_finished_shards_need_the_same_parameters(
     folders: tuple[Path, Path, Path], tiny: Model, tmp_path: Path
 ) -> None:
     read, first = gpt2viz.load_model(folders[0]), with_noise(tiny, 0.1)
-    compared(read, first, out=tmp_path)
-    compared(copy.deepcopy(read), first, out=tmp_path)
+    compare(read, first, out=tmp_path)
+    compare(copy.deepcopy(read), first, out=tmp_path)
     with torch.no_grad():
         read.network.get_parameter("h.1.ln_1.bias")[3] += 0.5
     for pair in ((tiny, with_noise(tiny, 0.2)), (read, first)):
         with pytest.raises(SurveyError, match="Choose another folder"):
-            compared(*pair, out=tmp_path)
+            compare(*pair, out=tmp_path)
 
 
-def elsewhere(tasks: Iterable[Task]) -> Iterator[tuple[int, Sums]]:
-    """Work as another process or machine does, which gets all packed: see ``test_survey``."""
+def pickled_work(tasks: Iterable[Task]) -> Iterator[tuple[int, Sums]]:
+    """Work as in another process or machine, with everything pickled: see ``test_survey``."""
     for task in tasks:
         yield pickle.loads(pickle.dumps(work(pickle.loads(pickle.dumps(task)))))  # noqa: S301
 
@@ -382,7 +380,7 @@ def test_another_process_gives_the_same_bytes(
     folders: tuple[Path, Path, Path], tmp_path: Path
 ) -> None:
     before, after, corpus = folders
-    for name, engine in (("here", local(1)), ("there", elsewhere)):
+    for name, engine in (("here", local(1)), ("there", pickled_work)):
         out = str(tmp_path / name)
         compare_models(before, after, str(corpus), n_tokens=12, out=out, engine=engine)
     for path in (tmp_path / "here").iterdir():

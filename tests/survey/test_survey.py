@@ -1,4 +1,4 @@
-"""Surveys: shards, sums that can be merged, and the command, against one plain loop over all."""
+"""Surveys: shards, mergeable sums and the command, compared with one plain loop."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ import pandas as pd
 import psutil
 import pyarrow as pa
 import pytest
-import scipy  # reads its parts when they are used
+import scipy  # imports its parts when they are used
 import torch
 from numpy.testing import assert_allclose, assert_array_equal
 from pyarrow import parquet
@@ -50,7 +50,7 @@ N_TOKENS = 12
 
 @pytest.fixture
 def corpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The texts as a file, cut into shards of one or two of them."""
+    """The texts in a file, with shards of one or two texts."""
     path = tmp_path / "corpus.txt"
     path.write_text("\n\n".join(TEXTS), encoding="utf-8")
     monkeypatch.setattr("gpt2viz.survey.run.shards", lambda path: shards(path, size=45))
@@ -58,7 +58,7 @@ def corpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def random_sums(seed: int, n: int) -> tuple[np.ndarray, list[Where], list[str], Sums]:
-    """Scores of n passages, of three documents that no other seed has."""
+    """Scores of n passages of three documents, which differ by seed."""
     random = np.random.default_rng(seed)
     scores = random.random((n, 2, 3, 2)).round(1)
     scores[random.random(scores.shape) < 0.2] = np.nan
@@ -85,7 +85,7 @@ def test_documents_and_shards(tmp_path: Path) -> None:
     (tmp_path / "many.txt").write_text("\n".join(["A crane ate fish. " * 36] * 600))
     ended = [shard.ended for shard in shards(tmp_path / "many.txt")]
     assert sum(ended) == 600
-    assert max(ended) <= 60  # so that a bar moves
+    assert max(ended) <= 60  # so that a progress bar moves
     (tmp_path / "many.txt").unlink()
     (tmp_path / "b").mkdir()
     (tmp_path / "b" / "x.txt").write_text("four\nlines", encoding="utf-8")
@@ -94,8 +94,8 @@ def test_documents_and_shards(tmp_path: Path) -> None:
         list(documents(tmp_path / "nowhere.txt"))
 
 
-def rows_of(path: Path, rows: Sequence[Mapping[str, object]]) -> Path:
-    """The rows as JSON lines or Parquet, as the file's ending says."""
+def write_rows(path: Path, rows: Sequence[Mapping[str, object]]) -> Path:
+    """Write the rows as JSON lines or Parquet, by the file's ending."""
     if path.suffix == ".parquet":
         parquet.write_table(pa.Table.from_pylist(rows), path, row_group_size=2)
     else:
@@ -105,10 +105,10 @@ def rows_of(path: Path, rows: Sequence[Mapping[str, object]]) -> Path:
 
 
 @pytest.mark.parametrize("kind", ["jsonl", "ndjson", "parquet"])
-def test_rows_are_documents(tmp_path: Path, kind: str) -> None:
+def test_every_row_is_a_document(tmp_path: Path, kind: str) -> None:
     texts = ["one\nline two", "  ", None, 'a "quoted" 東京', "2024-01-01 00:00:00"]
     rows = [{"id": n, "text": f"wrong {n}", "body": text} for n, text in enumerate(texts)]
-    corpus = Corpus(rows_of(tmp_path / f"x.{kind}", rows), "body")
+    corpus = Corpus(write_rows(tmp_path / f"x.{kind}", rows), "body")
     assert list(documents(corpus)) == [
         "one\nline two",
         'a "quoted" 東京',
@@ -119,12 +119,12 @@ def test_rows_are_documents(tmp_path: Path, kind: str) -> None:
     assert corpus.record["texts"] == Corpus(corpus.path).record["texts"]
 
 
-def test_a_folder_may_hold_all_kinds(tmp_path: Path) -> None:
+def test_folder_may_have_all_kinds_of_files(tmp_path: Path) -> None:
     (tmp_path / "c.TXT").write_text("five\nsix", encoding="utf-8")
     (tmp_path / "notes.md").write_text("not a text of the corpus", encoding="utf-8")
     (tmp_path / "more.txt").mkdir()
-    rows_of(tmp_path / "a.jsonl", [{"text": "one"}, {"text": "two"}])
-    rows_of(tmp_path / "b.parquet", [{"text": "three"}, {"text": "four"}])
+    write_rows(tmp_path / "a.jsonl", [{"text": "one"}, {"text": "two"}])
+    write_rows(tmp_path / "b.parquet", [{"text": "three"}, {"text": "four"}])
     assert list(documents(tmp_path)) == ["one", "two", "three", "four", "five\nsix"]
 
 
@@ -145,7 +145,7 @@ def test_a_folder_may_hold_all_kinds(tmp_path: Path) -> None:
         ("x.parquet", b"PAR1 no", r"x\.parquet: can't be read"),
     ],
 )  # fmt: skip
-def test_what_is_no_corpus_is_refused_by_name(
+def test_bad_corpus_is_refused_by_name(
     tmp_path: Path, name: str, content: bytes, message: str
 ) -> None:
     (tmp_path / name).write_bytes(content)
@@ -154,8 +154,8 @@ def test_what_is_no_corpus_is_refused_by_name(
     assert "\n" not in str(refusal.value)
 
 
-def test_a_column_of_numbers_and_a_pipe_are_no_texts(tmp_path: Path) -> None:
-    rows_of(tmp_path / "x.parquet", [{"n": 1}])
+def test_number_columns_and_named_pipes_are_refused(tmp_path: Path) -> None:
+    write_rows(tmp_path / "x.parquet", [{"n": 1}])
     with pytest.raises(SurveyError, match=r"x\.parquet: 'n' is int64, no text"):
         list(documents(Corpus(tmp_path / "x.parquet", "n")))
     with pytest.raises(SurveyError, match=r"x\.parquet: no field 'text'\. There are: n\."):
@@ -166,14 +166,14 @@ def test_a_column_of_numbers_and_a_pipe_are_no_texts(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_an_address_where_no_cluster_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_address_without_a_ray_cluster_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("ray")
     monkeypatch.setattr("gpt2viz.survey.engines.ANSWER", 1)
     with socket.create_server(("127.0.0.1", 0)) as closed:
-        nobody = f"127.0.0.1:{closed.getsockname()[1]}"
-    with socket.create_server(("127.0.0.1", 0)) as server:  # which takes calls and says nothing
+        closed_address = f"127.0.0.1:{closed.getsockname()[1]}"
+    with socket.create_server(("127.0.0.1", 0)) as server:  # accepts connections, never answers
         silent = f"127.0.0.1:{server.getsockname()[1]}"
-        for address in (nobody, silent, f"ray://{silent}", "no-such-host.invalid:6379"):
+        for address in (closed_address, silent, f"ray://{silent}", "no-such-host.invalid:6379"):
             text = rf"^No Ray cluster answers at {address}; `ray start"
             with pytest.raises(SurveyError, match=text):
                 on_ray(1, address)
@@ -182,7 +182,7 @@ def test_an_address_where_no_cluster_answers(monkeypatch: pytest.MonkeyPatch) ->
             on_ray(1, address)
 
 
-def test_a_long_document_is_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_long_document_is_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gpt2viz.survey.documents.LONGEST", 4)
     (tmp_path / "long.txt").write_text("a\nabcdefghij\nklmn\nop", encoding="utf-8")
     cut = list(shards(tmp_path / "long.txt", size=3))
@@ -196,7 +196,7 @@ def test_a_long_document_is_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert [shard.ended for shard in cut] == [1, 0, 2, 1]
 
 
-def test_sums_of_parts_are_the_sums_of_all() -> None:
+def test_merged_sums_equal_the_sums_of_all() -> None:
     parts = [random_sums(seed, n) for seed, n in enumerate((5, 1, 9))]
     scores = np.concatenate([part[0] for part in parts])
     where = [w for part in parts for w in part[1]]
@@ -223,7 +223,7 @@ def test_sums_of_parts_are_the_sums_of_all() -> None:
 
 
 def margin(documents: list[np.ndarray]) -> float:
-    """The margin of the mean of all passages by loops; ``documents`` are each one's scores."""
+    """The margin of the mean of all passages by loops; ``documents`` has the scores of each."""
     if len(documents) < 5:
         return float("nan")
     n = sum(map(len, documents))
@@ -233,18 +233,18 @@ def margin(documents: list[np.ndarray]) -> float:
         w**2 * (np.mean(scores) - mean) ** 2 for w, scores in zip(shares, documents, strict=True)
     ]
     both = sum(w**2 for w in shares)
-    # of documents' means with one spread, the share that is left in their distances from the mean
+    # if documents' means have one variance, the share of it in their distances from the mean
     left = sum(w**2 * ((1 - w) ** 2 - w**2 + both) for w in shares) / both
     return float(scipy.stats.t.ppf(0.975, 1 / both - 1) * (sum(apart) / left) ** 0.5)
 
 
-def test_the_interval_is_the_textbooks() -> None:
-    """Of documents that are all as long: that of their means, as in every textbook."""
+def test_interval_equals_the_textbooks() -> None:
+    """For documents of equal length, it is the textbook interval of their means."""
     scores = np.random.default_rng(7).normal(size=(24, 1, 1, 1))
     where = [Where(k // 4, k % 4) for k in range(24)]
     result = merge_all(
         passage_sums(scores[part], [where[k] for k in part], [""] * len(part))
-        for part in (range(7), range(7, 9), range(9, 24))  # a document may come in two batches
+        for part in (range(7), range(7, 9), range(9, 24))  # a document may be in two batches
     )
     means = scores.reshape(6, 4).mean(axis=1)
     low, high = scipy.stats.t.interval(0.95, 5, means.mean(), scipy.stats.sem(means))
@@ -253,8 +253,8 @@ def test_the_interval_is_the_textbooks() -> None:
 
 
 @pytest.mark.slow
-def test_the_interval_holds_the_true_mean_as_often_as_it_says(subtests: pytest.Subtests) -> None:
-    """2,000 surveys at once, each a head of its own. ``spread`` of the variance is documents'."""
+def test_interval_has_its_stated_coverage(subtests: pytest.Subtests) -> None:
+    """2,000 surveys at once, one by head; ``spread`` is the documents' share of the variance."""
     for spread in (0.0, 0.1, 0.5):
         for sizes in ("equal", "uneven", "two long ones"):
             for n_documents in (5, 20):
@@ -275,15 +275,15 @@ def test_the_interval_holds_the_true_mean_as_often_as_it_says(subtests: pytest.S
                         < (np.abs(result.mean) < result.margin).mean()
                         < (0.97 if sizes == "equal" else 1)
                     )
-                    if spread:  # as if each passage had been drawn on its own
+                    if spread:  # as if passages were independent
                         narrow = 1.96 * scores.std(axis=0, ddof=1) / len(where) ** 0.5
                         assert (np.abs(result.mean) < narrow).mean() < 0.9
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("n_documents", "share"), [(5, 0.89), (55, 0.94)])
-def test_skewed_scores_are_held_less_often(n_documents: int, share: float) -> None:
-    """As docs/researchers.md says: exponential ones, half of whose variance is documents'."""
+def test_coverage_of_skewed_scores_is_lower(n_documents: int, share: float) -> None:
+    """As docs/researchers.md says, for exponential scores, half of whose variance is documents'."""
     random = np.random.default_rng(0)
     where = [Where(k // 12, k % 12) for k in range(12 * n_documents)]
     own = random.exponential(size=(n_documents, 1, 40, 50)) - 1
@@ -292,10 +292,10 @@ def test_skewed_scores_are_held_less_often(n_documents: int, share: float) -> No
     assert (np.abs(result.mean) < result.margin).mean() == pytest.approx(share, abs=0.015)
 
 
-def test_the_pieces_of_a_long_document_are_one_document(
+def test_pieces_of_a_long_document_are_one_document(
     tiny: gpt2viz.Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Six pieces of one text give no interval; six pieces and five more documents that of six."""
+    """Six pieces of one text give no interval; with five more documents they give that of six."""
     text = " ".join(TEXTS)
     monkeypatch.setattr("gpt2viz.survey.documents.LONGEST", len(text) // 6 + 1)
     alone, among = tmp_path / "alone.txt", tmp_path / "among.txt"
@@ -325,7 +325,7 @@ def test_best_passages_do_not_depend_on_the_order() -> None:
     assert len(a.texts) == len({tuple(w) for w in a.where.reshape(-1, 3).tolist()})
 
 
-def test_few_passages() -> None:
+def test_few_passages_have_no_interval() -> None:
     _, _, _, single = random_sums(0, 1)
     assert np.isnan(single.margin).all()
     _, _, _, three_documents = random_sums(0, 60)
@@ -337,7 +337,7 @@ def test_few_passages() -> None:
     assert_equal(merge(nothing, single), single)
 
 
-def test_sums_are_read_as_they_were_written(tmp_path: Path) -> None:
+def test_saved_sums_are_loaded_unchanged(tmp_path: Path) -> None:
     whole, more = random_sums(3, 4)[3], random_sums(4, 5)
     sums = merge(whole, passage_sums(*more[:3]))
     assert list(sums.open) == [12, 13, 14]
@@ -347,7 +347,7 @@ def test_sums_are_read_as_they_were_written(tmp_path: Path) -> None:
 
 
 def passages(model: gpt2viz.Model) -> list[tuple[Where, list[int]]]:
-    """Each by what the app would read of it alone."""
+    """Every passage's ids, as the app would read it alone."""
     results, first, last = [], list(model.tokenizer.first), list(model.tokenizer.last)
     room = N_TOKENS - len(first + last)
     for document, text in enumerate(TEXTS):
@@ -361,10 +361,10 @@ def passages(model: gpt2viz.Model) -> list[tuple[Where, list[int]]]:
 
 @pytest.mark.parametrize("around", [{}, {"add_bos_token": True, "add_eos_token": True}])
 @pytest.mark.parametrize("family", FAMILIES)
-def test_a_shard_against_numpy_for_each_passage(
+def test_shard_equals_numpy_for_each_passage(
     tmp_path: Path, family: str, around: dict[str, bool]
 ) -> None:
-    """Alone, and with what its tokenizer puts before every text and after it."""
+    """With and without the tokens that the tokenizer adds before and after a text."""
     of = oracle(write_model(tmp_path, family))
     (tmp_path / "tokenizer_config.json").write_text(json.dumps(around), encoding="utf-8")
     model = gpt2viz.load_model(tmp_path)
@@ -385,14 +385,14 @@ def test_a_shard_against_numpy_for_each_passage(
 
 
 @pytest.mark.parametrize("form", [str, Path])
-def test_the_survey_of_a_file(tiny_folder: Path, corpus: Path, tmp_path: Path, form: type) -> None:
+def test_survey_of_a_file(tiny_folder: Path, corpus: Path, tmp_path: Path, form: type) -> None:
     model, out = write_checkpoint(tmp_path / "model", seed=1), tmp_path / "out"
     survey(corpus, model, tmp_path / "earlier", N_TOKENS, "cpu", local(1))
     shutil.copy(tiny_folder / "model.safetensors", model)  # other weights in the same file
-    heard: list[tuple[int, int]] = []
+    progress: list[tuple[int, int]] = []
     given = form(corpus), form(model), form(out), N_TOKENS, "cpu", local(1)
-    survey(*given, progress=lambda *n: heard.append(n))
-    assert heard == [(0, 5), (1, 5), (2, 5), (4, 5), (5, 5)]  # documents, of which a shard has two
+    survey(*given, progress=lambda *n: progress.append(n))
+    assert progress == [(0, 5), (1, 5), (2, 5), (4, 5), (5, 5)]  # documents; one shard has two
     assert len(list(out.glob("shard-*.npz"))) == 4
     whole = score(gpt2viz.load_model(tiny_folder), Shard(0, 0, tuple(TEXTS)), N_TOKENS)
     for kind, read in (("parquet", pd.read_parquet), ("csv", pd.read_csv)):
@@ -413,39 +413,39 @@ def test_the_survey_of_a_file(tiny_folder: Path, corpus: Path, tmp_path: Path, f
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_a_survey_that_was_cut_off_goes_on(corpus: Path, tmp_path: Path, family: str) -> None:
+def test_interrupted_survey_resumes(corpus: Path, tmp_path: Path, family: str) -> None:
     model, done = write_model(tmp_path / "model", family), list[int]()
 
-    def breaks(tasks: Iterable[Task]) -> Iterator[tuple[int, Sums]]:
+    def interrupt_at_two(tasks: Iterable[Task]) -> Iterator[tuple[int, Sums]]:
         for task in tasks:
             if len(done) == 2:
                 raise KeyboardInterrupt
             done.append(task.shard.number)
             yield work(task)
 
-    def notes(tasks: Iterable[Task]) -> Iterator[tuple[int, Sums]]:
+    def note_tasks(tasks: Iterable[Task]) -> Iterator[tuple[int, Sums]]:
         for task in tasks:
             done.append(task.shard.number)
             yield work(task)
 
     out, whole = tmp_path / "out", tmp_path / "whole"
     with pytest.raises(KeyboardInterrupt):
-        survey(corpus, model, out, N_TOKENS, "cpu", breaks)
+        survey(corpus, model, out, N_TOKENS, "cpu", interrupt_at_two)
     assert not list(out.glob("heads.*"))
-    survey(corpus, model, out, N_TOKENS, "cpu", notes)
+    survey(corpus, model, out, N_TOKENS, "cpu", note_tasks)
     assert done == [0, 1, 2, 3]
     survey(corpus, model, whole, N_TOKENS, "cpu", local(1))
     assert (out / "heads.csv").read_bytes() == (whole / "heads.csv").read_bytes()
     assert (out / "passages.csv").read_bytes() == (whole / "passages.csv").read_bytes()
 
 
-def test_every_checkpoint_is_surveyed_and_one_cut_off_goes_on(corpus: Path, tmp_path: Path) -> None:
+def test_survey_of_every_checkpoint_resumes(corpus: Path, tmp_path: Path) -> None:
     steps, out = (1, 20, 300), tmp_path / "out"
     for step in steps:
         write_checkpoint(tmp_path / "grown" / f"step-{step}", seed=step)
     done: list[tuple[int | None, int]] = []
 
-    def notes(tasks: Iterable[Task], most: int = 99) -> Iterator[tuple[int, Sums]]:
+    def note_tasks(tasks: Iterable[Task], most: int = 99) -> Iterator[tuple[int, Sums]]:
         for task in tasks:
             if len(done) == most:
                 raise KeyboardInterrupt
@@ -455,13 +455,13 @@ def test_every_checkpoint_is_surveyed_and_one_cut_off_goes_on(corpus: Path, tmp_
 
     given = corpus, tmp_path / "grown" / "step-300", out, N_TOKENS, "cpu"
     with pytest.raises(KeyboardInterrupt):
-        survey_steps(*given, lambda tasks: notes(tasks, 6))
+        survey_steps(*given, lambda tasks: note_tasks(tasks, 6))
     assert not list(out.glob("steps.*"))
-    heard: list[tuple[int, int]] = []
-    survey_steps(*given, notes, progress=lambda *n: heard.append(n))
+    progress: list[tuple[int, int]] = []
+    survey_steps(*given, note_tasks, progress=lambda *n: progress.append(n))
     assert done == [(step, shard) for step in steps for shard in range(4)]
-    assert [now for now, _ in heard] == sorted(now for now, _ in heard)
-    assert (heard[0], heard[-1]) == ((5, 15), (15, 15))  # what was done is counted
+    assert [now for now, _ in progress] == sorted(now for now, _ in progress)
+    assert (progress[0], progress[-1]) == ((5, 15), (15, 15))  # finished work is counted
     for result in (pd.read_csv(out / "steps.csv"), pd.read_parquet(out / "steps.parquet")):
         assert result["step"].unique().tolist() == list(steps)
         for step, rows in result.groupby("step"):
@@ -471,7 +471,7 @@ def test_every_checkpoint_is_surveyed_and_one_cut_off_goes_on(corpus: Path, tmp_
             assert rows["score"].tolist() == [row["score"] for row in head_rows(whole)]
 
 
-def test_a_survey_in_this_process_gives_its_threads_back(
+def test_survey_in_this_process_restores_the_threads(
     tiny_folder: Path, corpus: Path, tmp_path: Path
 ) -> None:
     before = torch.get_num_threads()
@@ -483,11 +483,11 @@ def test_a_survey_in_this_process_gives_its_threads_back(
         torch.set_num_threads(before)
 
 
-def test_another_survey_is_not_mixed_in_and_what_has_none_is_refused(
+def test_folders_of_other_surveys_and_bad_arguments_are_refused(
     tiny_folder: Path, corpus: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "out"
-    for about in ("", "Five texts."):  # which may be said anew
+    for about in ("", "Five texts."):  # it may change
         survey(corpus, tiny_folder, out, N_TOKENS, "cpu", local(1), about)
         assert json.loads((out / "survey.json").read_text())["about"] == about
     with pytest.raises(SurveyError, match="a survey of other texts"):
@@ -510,7 +510,7 @@ def test_another_survey_is_not_mixed_in_and_what_has_none_is_refused(
         survey(corpus, tiny_folder, out, N_TOKENS, "cpu", local(1))
 
 
-def same_as_one_worker(engine: Engine, tiny_folder: Path, corpus: Path, tmp_path: Path) -> None:
+def check_equal_bytes(engine: Engine, tiny_folder: Path, corpus: Path, tmp_path: Path) -> None:
     survey(corpus, tiny_folder, tmp_path / "one", N_TOKENS, "cpu", local(1))
     survey(corpus, tiny_folder, tmp_path / "two", N_TOKENS, "cpu", engine)
     for number in range(4):
@@ -521,17 +521,17 @@ def same_as_one_worker(engine: Engine, tiny_folder: Path, corpus: Path, tmp_path
 
 
 @pytest.mark.slow
-def test_two_processes_give_the_same(
+def test_two_processes_give_the_same_bytes(
     tiny_folder: Path, corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Streamlit's AppTest leaves a page as __main__, which a spawned process would run again.
     monkeypatch.setitem(sys.modules, "__main__", ModuleType("__main__"))
-    same_as_one_worker(local(2), tiny_folder, corpus, tmp_path)
+    check_equal_bytes(local(2), tiny_folder, corpus, tmp_path)
 
 
 @pytest.mark.filterwarnings("default")  # Ray's own
 @pytest.mark.slow
-def test_a_ray_of_two_workers_gives_the_same_and_answers_at_its_address(
+def test_ray_gives_the_same_bytes_and_is_found_by_address(
     tiny_folder: Path, corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("gpt2viz.survey.engines.ANSWER", 60)  # seconds, on a busy machine
@@ -544,37 +544,37 @@ def test_a_ray_of_two_workers_gives_the_same_and_answers_at_its_address(
                 answered.append(on_ray(1, ray.get_runtime_context().gcs_address))  # else it raises
             yield done
 
-    same_as_one_worker(engine, tiny_folder, corpus, tmp_path)
+    check_equal_bytes(engine, tiny_folder, corpus, tmp_path)
     assert answered
 
 
-def test_without_ray_it_is_said_what_brings_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_ray_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
     text = r"^A survey on Ray needs ray: pip install 'gpt2viz\[ray\]'$"
     with pytest.raises(gpt2viz.MissingExtraError, match=text):
         on_ray(1, None)
 
 
-def heads(arguments: str, log: Path) -> None:
-    """The command as the first of a group of processes, with what it says in a file."""
+def run_heads(arguments: str, log: Path) -> None:
+    """Run the command as the leader of a process group, with its messages in a file."""
     os.setsid()
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background ignores it
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # background jobs ignore it
     with log.open("w") as sys.stderr:
         main(["heads", *arguments.split()])
 
 
 @pytest.mark.slow
-def test_a_survey_that_is_stopped_says_so_in_one_line(
+def test_stopped_survey_prints_one_line(
     tmp_path: Path, tiny_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By Ctrl-C, which its processes get too, and by SIGTERM; and none of these is left."""
+    """By Ctrl-C, which its processes get too, and by SIGTERM; no process is left."""
     monkeypatch.setitem(sys.modules, "__main__", ModuleType("__main__"))
     corpus = tmp_path / "corpus.txt"
     corpus.write_text("\n".join([" ".join(TEXTS)] * 2000), encoding="utf-8")
     for number, send in ((signal.SIGINT, os.killpg), (signal.SIGTERM, os.kill)):
         out, text = tmp_path / number.name, tmp_path / f"{number.name}.txt"
         given = f"-c {corpus} -m {tiny_folder} -o {out} --workers 2 --tokens 12 --quiet"
-        run = get_context("fork").Process(target=heads, args=(given, text))
+        run = get_context("fork").Process(target=run_heads, args=(given, text))
         run.start()
         assert run.pid
         while run.is_alive() and len(psutil.Process(run.pid).children()) < 2:

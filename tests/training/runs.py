@@ -1,4 +1,4 @@
-"""A run of eight small steps, to be cut off; with nothing loaded that only a test needs."""
+"""A run of eight small steps that tests interrupt; imports nothing that only a test needs."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def held_out() -> np.ndarray:
     return np.random.default_rng(1).integers(0, 600, (2, 32))
 
 
-def trained(folder: Path, *stops: int, recipe: Recipe = RECIPE) -> Trainer:
+def train(folder: Path, *stops: int, recipe: Recipe = RECIPE) -> Trainer:
     """Train up to each stop in turn, with a new process's trainer every time."""
     folder.mkdir(exist_ok=True)
     for stop in stops:

@@ -1,4 +1,4 @@
-"""The bundled model's card can't drift from its weights: the figures are measured again."""
+"""The figures in the bundled model's card equal new measurements of its weights."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_head_scores(
             assert f"| {name} | {where} | {score:.2f} |" in card()
 
 
-def test_how_the_weights_look(model: gpt2viz.Model, sample: str, figures: dict[str, Any]) -> None:
+def test_figures_of_the_weights(model: gpt2viz.Model, sample: str, figures: dict[str, Any]) -> None:
     assert weight_figures(model, sample) == pytest.approx(
         figures["weights on the sample"], abs=0.002
     )
@@ -94,14 +94,14 @@ def test_how_the_weights_look(model: gpt2viz.Model, sample: str, figures: dict[s
     assert figures["bytes"] == 2 * sum(w.numel() for w in model.network.parameters())
 
 
-def test_the_targets_are_in_the_card(figures: dict[str, Any]) -> None:
+def test_targets_are_in_the_card(figures: dict[str, Any]) -> None:
     assert targets_text({"this model": figures}) in card()
     for sentence in missed_targets(figures):
         assert sentence in card()
 
 
-def test_the_late_nudge_is_told_of_with_what_became_of_both() -> None:
-    """Head 2.7 lost what the first nudge taught it, and kept what the second did."""
+def test_card_reports_both_nudges_and_their_effect() -> None:
+    """Head 2.7 lost the effect of the first nudge and kept that of the second."""
     curves = json.loads((BUNDLED / "training.json").read_text(encoding="utf-8"))["curves"]
     score = {point["step"]: f"{point['first'][2][7]:.2f}" for point in curves}
     assert min(score[1000], score[16575]) > "0.9" > "0.1" > score[16500]
@@ -111,8 +111,8 @@ def test_the_late_nudge_is_told_of_with_what_became_of_both() -> None:
 
 
 @pytest.mark.slow
-def test_what_it_was_at_each_point_is_kept(model: gpt2viz.Model) -> None:
-    """The last point is the model, bit for bit; the others copy as well as their record says."""
+def test_checkpoints_of_the_training_are_bundled(model: gpt2viz.Model) -> None:
+    """The last point is the model, bit for bit; the others copy as well as recorded."""
     steps = gpt2viz.load_steps(BUNDLED)
     record = json.loads((BUNDLED / "steps" / "training.json").read_text(encoding="utf-8"))
     assert [point["step"] for point in record["curves"]] == list(steps)
@@ -120,13 +120,13 @@ def test_what_it_was_at_each_point_is_kept(model: gpt2viz.Model) -> None:
     for name, weight in model.network.state_dict().items():
         assert torch.equal(last.network.state_dict()[name], weight), name
     for point, (step, then) in zip(record["curves"], steps.items(), strict=True):
-        result = measure_probe(then)  # as the page Training shows it
+        result = measure_probe(then)  # as shown by the page Training
         assert result is not None
         assert result.again == pytest.approx(point["second_half_loss"], rel=0.01), step
         np.testing.assert_allclose(result.scores["induction"], point["induction"], atol=0.005)
 
 
-def test_what_is_bundled_is_small() -> None:
+def test_bundled_files_are_small() -> None:
     assert (BUNDLED / "model.safetensors").stat().st_size < 16 * 2**20
     assert sum(file.stat().st_size for file in Path(BUNDLED).iterdir()) < 20 * 2**20
     assert sum(file.stat().st_size for file in (BUNDLED / "steps").iterdir()) < 45e6

@@ -1,4 +1,4 @@
-"""The evaluation's figures on a tiny model, and a card that says what was missed."""
+"""The evaluation's figures on a tiny model, and a card that lists missed targets."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ RUN = {
 BOOKS = [{"gutenberg_id": 11, "title": "A Title", "author": "An Author", "chars": 1234}]
 
 
-def test_a_model_that_knows_nothing_pays_the_log_of_its_vocabulary(tiny_folder: Path) -> None:
+def test_uniform_model_takes_log2_of_its_vocabulary(tiny_folder: Path) -> None:
     model = gpt2viz.load_model(tiny_folder)
     torch.nn.init.zeros_(model.network.wte.weight)
     rows = torch.tensor([model.tokenizer.encode("A crane ate fish.")])
@@ -45,21 +45,21 @@ def test_a_model_that_knows_nothing_pays_the_log_of_its_vocabulary(tiny_folder: 
     assert bits_per_byte(model, rows) == pytest.approx(expected, rel=1e-5)
 
 
-def test_a_head_is_named_after_its_highest_score() -> None:
+def test_role_of_a_head_is_its_highest_score() -> None:
     scores = {"previous token": [[0.9, 0.1]], "induction": [[0.5, 0.2]]}
     assert roles(scores) == [["previous token", ""]]
     assert best_head([[0.1, 0.2], [0.8, 0.3]]) == (0.8, "1.0")
 
 
-def test_xz_has_read_the_books() -> None:
-    """Text that it has read already takes a few bytes more; new text, many."""
+def test_xz_bits_depend_on_the_training_text() -> None:
+    """Known text takes few bytes more, new text many."""
     rng = np.random.default_rng(0)
     book, other = ("".join(rng.choice(list("abcdefgh"), 4000)) for _ in range(2))
     assert xz_bits(Corpus((book,), (book[:2000],))) < 0.5
     assert xz_bits(Corpus((book,), (other,))) == pytest.approx(3, abs=0.5)  # log2 of 8 letters
 
 
-def test_continuations_are_the_same_every_time(tiny: gpt2viz.Model) -> None:
+def test_continuations_are_reproducible(tiny: gpt2viz.Model) -> None:
     texts = [continuation(tiny, "A crane", n_tokens=30, seed=seed) for seed in (0, 0, 1)]
     assert texts[0] == texts[1] != texts[2]
     assert texts[0].startswith("A crane")
@@ -73,7 +73,7 @@ def test_openings_are_the_starts_of_paragraphs(tiny: gpt2viz.Model) -> None:
 
 
 @pytest.mark.slow
-def test_the_command_prints_and_writes(
+def test_evaluate_command_prints_and_writes(
     tiny_folder: Path,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,

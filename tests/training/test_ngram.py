@@ -1,4 +1,4 @@
-"""Probabilities of n-grams against their definitions, counted one by one."""
+"""Probabilities of n-grams equal their definitions, counted one by one."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import pytest
 from gpt2viz.training.ngram import NGrams
 
 
-def test_counts_agree_with_counting_one_by_one() -> None:
+def test_witten_bell_equals_its_definition() -> None:
     ids = np.random.default_rng(1).integers(0, 4, 200)
-    rows = np.random.default_rng(2).integers(0, 5, (6, 9))  # of which one was never counted
+    rows = np.random.default_rng(2).integers(0, 5, (6, 9))  # one of them was never counted
     result = NGrams(ids, vocab_size=5, order=4).witten_bell(rows)
 
     def slow(context: list[int], token: int) -> float:
@@ -32,7 +32,7 @@ VOCABULARY = 200
 
 
 def slow_kneser_ney(ids: list[int], order: int, context: list[int], token: int) -> float:
-    """P by the definition; n-grams of ``order`` are counted, of shorter ones what stood before."""
+    """P by its definition: counts of n-grams of ``order``, and of the contexts of shorter ones."""
     lower = 1 / VOCABULARY
     if context:
         lower = slow_kneser_ney(ids, order, context[1:], token)
@@ -54,7 +54,7 @@ def slow_kneser_ney(ids: list[int], order: int, context: list[int], token: int) 
     return (mine - D[min(mine, 3)] + left * lower) / total
 
 
-def test_kneser_ney_agrees_with_its_definition() -> None:
+def test_kneser_ney_equals_its_definition() -> None:
     rng = np.random.default_rng(11)
     ids = (VOCABULARY * rng.random(1500) ** 4).astype(np.int64)
     rows = np.concatenate([ids[100:120], (VOCABULARY * rng.random(20) ** 4).astype(np.int64)])
@@ -66,7 +66,7 @@ def test_kneser_ney_agrees_with_its_definition() -> None:
             assert result[n - 1, t] == pytest.approx(expected)
 
 
-def test_texts_that_cannot_be_counted() -> None:
+def test_invalid_texts_are_refused() -> None:
     with pytest.raises(ValueError, match="2 tokens are too few to count n-grams of 3"):
         NGrams(np.array([0, 1]), 2, order=3)
     with pytest.raises(ValueError, match=r"outside 0 … 1"):

@@ -1,4 +1,4 @@
-"""The points of a training that ship: which, how large, and measured as they are stored."""
+"""The checkpoints of a training that are shipped: their choice, size and measurements."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ def write_run(folder: Path) -> None:
     (folder / "training.json").write_text(json.dumps(curves), encoding="utf-8")
 
 
-def test_points_lie_close_where_heads_change() -> None:
-    """Scores jump between 400 and 600; else the steps' logarithms decide."""
+def test_points_are_dense_where_heads_change() -> None:
+    """Scores jump between 400 and 600; elsewhere the steps' logarithms decide."""
     jump = {300: 0.0, 400: 0.1, 450: 0.3, 500: 0.5, 550: 0.7, 600: 0.8}
     steps = [1, 10, 100, 200, *jump, 1000, 10_000]
     points = [point(step, jump.get(step, 0.0 if step < 400 else 0.8)) for step in steps]
@@ -48,7 +48,7 @@ def test_points_lie_close_where_heads_change() -> None:
     assert pick(flat, 99) == [1, 2, 4, 8, 16, 32, 64]
 
 
-def test_each_point_is_measured_as_it_is_stored(tmp_path: Path) -> None:
+def test_each_point_is_measured_as_stored(tmp_path: Path) -> None:
     write_run(tmp_path / "run")
     shutil.copytree(tmp_path / "run" / "steps" / "step-9", tmp_path / "model")
     assert keep_steps(tmp_path / "run", tmp_path / "model", HELD_OUT, bits=3) == [1, 4, 9]
@@ -63,10 +63,10 @@ def test_each_point_is_measured_as_it_is_stored(tmp_path: Path) -> None:
         assert_allclose(record.scores["induction"][n], result["induction"])
         original = gpt2viz.load_model(tmp_path / "run" / "steps" / f"step-{step}")
         before = measure(original.network, HELD_OUT)["held_out_loss"]
-        assert (abs(record.held_out[n] - before) > 1e-4) == (step != 9)  # the model is kept whole
+        assert (abs(record.held_out[n] - before) > 1e-4) == (step != 9)  # the model isn't rounded
 
 
-def test_the_command(
+def test_steps_command(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     write_run(tmp_path / "run")
@@ -84,7 +84,7 @@ def test_the_command(
         command.main()
 
 
-def test_only_the_models_own_run_is_kept_beside_it(tmp_path: Path) -> None:
+def test_checkpoints_of_another_run_are_refused(tmp_path: Path) -> None:
     write_run(tmp_path / "run")
     shutil.copytree(tmp_path / "run" / "steps" / "step-4", tmp_path / "model")
     with pytest.raises(gpt2viz.CheckpointError, match=r"not the model that .*run ended with"):

@@ -1,4 +1,4 @@
-"""The targets of a bundled model: each figure by loops, and which model is the best."""
+"""The targets of a bundled model: figures compared with loops, and the choice of the best."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from tests.numpy_gpt2 import softmax
 
 
 def random_weights(*sizes: int) -> np.ndarray:
-    """Causal attention weights (…, T, T), rather sharp."""
+    """Causal attention weights (…, T, T), fairly sharp."""
     scores = 6 * np.random.default_rng(0).normal(size=sizes)
     return softmax(np.where(np.tri(sizes[-1]), scores, -np.inf)).astype(np.float32)
 
 
-def test_its_figures_are_those_of_loops() -> None:
+def test_figures_equal_loops() -> None:
     weights = random_weights(3, 2, 9, 9)  # (B, nh, T, T)
     rows = [weights[b, h, t, : t + 1] for b in range(3) for h in range(2) for t in range(1, 9)]
     assert mean_largest(weights) == pytest.approx(np.mean([row.max() for row in rows]))
@@ -36,12 +36,12 @@ def test_its_figures_are_those_of_loops() -> None:
     heads = [weights[:, h, 1:].ravel().astype(float) for h in range(2)]
     cosine = heads[0] @ heads[1] / np.linalg.norm(heads[0]) / np.linalg.norm(heads[1])
     assert most_alike([weights]) == pytest.approx(cosine)
-    same = [random_weights(3, 2, 9, 9), weights[:, 1:]]  # a head of the first layer once more
+    same = [random_weights(3, 2, 9, 9), weights[:, 1:]]  # a copy of a head of the first layer
     assert most_alike(same) == pytest.approx(1)
 
 
-def reached() -> dict[str, Any]:
-    """Figures at the very edge of every target."""
+def edge_figures() -> dict[str, Any]:
+    """Figures that just reach every target."""
     heads = {"previous token": 0.8, "induction": 0.6, "first token": 0.5, "duplicate token": 0.5}
     return {
         "bits per byte": 1.42,
@@ -54,8 +54,8 @@ def reached() -> dict[str, Any]:
     }
 
 
-def test_each_target_is_missed_beyond_its_edge() -> None:
-    edge = reached()
+def test_missed_targets_are_listed() -> None:
+    edge = edge_figures()
     assert all(target.is_reached(edge) for target in TARGETS)
     worse = {
         **edge,
@@ -72,15 +72,15 @@ def test_each_target_is_missed_beyond_its_edge() -> None:
     assert printed.count("✗") == 6
 
 
-def test_the_best_reaches_most_and_then_predicts_best() -> None:
-    edge = reached()
+def test_best_reaches_most_targets_and_then_predicts_best() -> None:
+    edge = edge_figures()
     better = edge | {"bits per byte": 1.3}
     missing = better | {"weights": edge["weights"] | {"alike": 1.0}}
     assert best_of({"edge": edge, "missing": missing, "better": better}) == "better"
     assert best_of({"missing": missing, "edge": edge}) == "edge"
 
 
-def test_the_first_view_is_of_one_of_the_heads(tiny: gpt2viz.Model) -> None:
+def test_first_view_is_of_one_head(tiny: gpt2viz.Model) -> None:
     opened, run = first_view(tiny), gpt2viz.trace(tiny, FIRST_TEXT)
     assert opened["tokens"] == len(run.token_ids)
     every = [run.stage("weights", n)[0, h, 1:].max(-1).mean() for n in range(3) for h in range(4)]

@@ -1,4 +1,4 @@
-"""Training can be cut off anywhere, never reads what it is measured on, and exports what it has."""
+"""Training resumes from any step, never reads held-out text, and exports its checkpoints."""
 
 from __future__ import annotations
 
@@ -46,35 +46,35 @@ from gpt2viz.training.pressure import ALIKE_FROM, alike_loss, nudge_loss, watch
 from gpt2viz.training.recipe import Nudge, Phase, Recipe
 from gpt2viz.training.train import MILESTONE, RUN, Trainer, batch_loss, new_network, optimizers
 from tests.checkpoints import transformers_model
-from tests.training.runs import RECIPE, held_out, stream, trained
+from tests.training.runs import RECIPE, held_out, stream, train
 
 
 @pytest.fixture(autouse=True)
 def few_repeats(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Merges are learned from fewer copies of the example sentences, which takes no time."""
+    """Learn merges from fewer copies of the example sentences, to save time."""
     monkeypatch.setattr(checkpoint, "REPEATS", 40)
 
 
-def test_a_run_cut_off_ends_like_an_unbroken_one(tmp_path: Path) -> None:
-    whole = trained(tmp_path / "whole", 8)
-    broken = trained(tmp_path / "broken", 2, 4, 8)
+def test_resumed_run_equals_an_uninterrupted_one(tmp_path: Path) -> None:
+    whole = train(tmp_path / "whole", 8)
+    broken = train(tmp_path / "broken", 2, 4, 8)
     for name, weight in whole.network.state_dict().items():
         assert_array_equal(broken.network.state_dict()[name], weight, err_msg=name)
     assert broken.curves == whole.curves
     assert [point["step"] for point in whole.curves] == [2, 4, 6, 8]
 
 
-def test_a_milestone_alone_goes_on_like_the_run_that_made_it(tmp_path: Path) -> None:
-    """On another machine, too: the file holds the weights in float16 and no optimizer's state."""
+def test_run_from_a_milestone_equals_the_original(tmp_path: Path) -> None:
+    """On another machine too: the file has the weights in float16 and no optimizer state."""
     recipe = replace(RECIPE, milestone=3, rewarm=2)
-    whole = trained(tmp_path / "whole", 5, recipe=recipe)
+    whole = train(tmp_path / "whole", 5, recipe=recipe)
     with safe_open(tmp_path / "whole" / MILESTONE, "pt") as file:
         assert json.loads(file.metadata()[RUN])["step"] == 3
         stored = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     assert {weight.dtype for weight in stored.values()} == {torch.float16}
     (tmp_path / "other").mkdir()
     shutil.copy(tmp_path / "whole" / MILESTONE, tmp_path / "other")
-    other = trained(tmp_path / "other", 5, recipe=recipe)
+    other = train(tmp_path / "other", 5, recipe=recipe)
     for name, weight in whole.network.state_dict().items():
         assert_array_equal(other.network.state_dict()[name], weight, err_msg=name)
     assert [recipe.rate(step) for step in (3, 4)] == [
@@ -83,22 +83,22 @@ def test_a_milestone_alone_goes_on_like_the_run_that_made_it(tmp_path: Path) -> 
     ]
 
 
-def test_a_folder_of_another_recipe_is_refused(tmp_path: Path) -> None:
-    trained(tmp_path, 2)
+def test_run_of_another_recipe_is_refused(tmp_path: Path) -> None:
+    train(tmp_path, 2)
     with pytest.raises(ValueError, match="holds a run of another recipe"):
-        trained(tmp_path, 2, recipe=replace(RECIPE, seed=1))
+        train(tmp_path, 2, recipe=replace(RECIPE, seed=1))
 
 
 @pytest.mark.slow
-def test_training_learns_a_text_that_goes_round(tmp_path: Path) -> None:
+def test_training_learns_a_repeating_text(tmp_path: Path) -> None:
     recipe = replace(RECIPE, phases=(Phase(120, 8, 16, 0.0),), points=(40, 80, 120))
     text = Text(np.tile(np.arange(100, 120), 100), np.arange(0, 2000, 20))
-    round_text = Stream(text, None, 600)
-    trainer = Trainer(recipe, round_text, held_out(), tmp_path)
+    repeating_text = Stream(text, None, 600)
+    trainer = Trainer(recipe, repeating_text, held_out(), tmp_path)
     trainer.advance(120, lambda _line: None, every=40)
     losses = [point["train_loss"] for point in trainer.curves]
     assert losses[0] > losses[1] > losses[2]
-    assert losses[2] < np.log(20)  # less than knowing the tokens, but not their order
+    assert losses[2] < np.log(20)  # better than knowing the tokens without their order
 
 
 def test_batches_depend_on_seed_and_step_alone() -> None:
@@ -109,9 +109,9 @@ def test_batches_depend_on_seed_and_step_alone() -> None:
     assert (read != stream().batch(phase, seed=3, step=8)[0]).any()
     assert (read != stream().batch(phase, seed=4, step=7)[0]).any()
     scored = expected[:, :-1] != UNSCORED
-    assert_array_equal(expected[:, :-1][scored], read[:, 1:][scored])  # what follows each token
+    assert_array_equal(expected[:, :-1][scored], read[:, 1:][scored])  # the next token of each
     assert scored[:4].all()  # text
-    assert not scored[4:, : SHORTEST_SPAN - 1].any()  # first sayings
+    assert not scored[4:, : SHORTEST_SPAN - 1].any()  # first occurrences
 
 
 def test_repeated_rows_repeat_and_text_rows_are_text() -> None:
@@ -124,10 +124,10 @@ def test_repeated_rows_repeat_and_text_rows_are_text() -> None:
     whole = source.own.ids.astype(np.int64).tobytes()
     assert all(row.tobytes() in whole for row in text[:15])
     assert all(row[1:].tobytes() in whole for row in text[15:])
-    assert text[:, 0].tolist().count(599) == 5  # a quarter, before a paragraph's start
+    assert text[:, 0].tolist().count(599) == 5  # a quarter, before a paragraph
 
 
-def test_rows_come_from_both_kinds_of_books_by_the_phases_share() -> None:
+def test_rows_mix_both_corpora_by_the_phases_share() -> None:
     own = Text(np.zeros(500, np.uint16), np.arange(0, 500, 10))
     more = Text(np.ones(500, np.uint16), np.arange(0, 500, 10))
     rng = np.random.default_rng(0)
@@ -136,7 +136,7 @@ def test_rows_come_from_both_kinds_of_books_by_the_phases_share() -> None:
     assert (Stream(own, None, 600).text(40, 8, 0.3, rng)[:, -1] == 0).all()
 
 
-def test_unscored_tokens_count_neither_way() -> None:
+def test_unscored_tokens_are_ignored() -> None:
     network, cpu = new_network(RECIPE), torch.device("cpu")
     read = np.arange(40).reshape(2, 20)
     expected = np.roll(read, -1, axis=1)
@@ -150,23 +150,23 @@ def test_unscored_tokens_count_neither_way() -> None:
             reduction="none",
         )
         assert_allclose(batch_loss(network, read, half, cpu), losses[:, 10:].mean(), rtol=1e-2)
-        assert abs(losses[:, 10:].mean() / losses.mean() - 1) > 2e-2  # the test can tell
+        assert abs(losses[:, 10:].mean() / losses.mean() - 1) > 2e-2  # else nothing is tested
 
 
-def test_no_head_does_anything_at_the_start() -> None:
+def test_heads_have_no_habit_at_the_start() -> None:
     recipe = Recipe()
     ids = torch.from_numpy(np.random.default_rng(5).integers(0, recipe.vocab_size, (2, 256)))
     for weights in attention_weights(new_network(recipe), ids):
-        assert scored("previous token", weights, range(256)).max() < 0.1
-        assert scored("first token", weights, range(256)).max() < 0.1
+        assert score_of("previous token", weights, range(256)).max() < 0.1
+        assert score_of("first token", weights, range(256)).max() < 0.1
 
 
 def test_every_weight_learns(tmp_path: Path) -> None:
     start = new_network(RECIPE).state_dict()
-    end = trained(tmp_path, 8).network.state_dict()
+    end = train(tmp_path, 8).network.state_dict()
     for name, before in start.items():
         changed = (end[name] != before).reshape(len(before), -1).any(dim=1)
-        # tied embeddings: every token's logit moves; nothing in a row of 32 reads no position
+        # tied embeddings: every token's logit moves; later positions aren't read
         assert changed.all() if name != "wpe.weight" else changed[: RECIPE.n_positions].all(), name
 
 
@@ -177,7 +177,7 @@ def test_every_weight_has_one_optimizer() -> None:
     assert len(learned) == len({id(p) for p in learned}) == len(list(network.parameters()))
 
 
-def test_rates_rise_stay_and_fall() -> None:
+def test_learning_rates_rise_stay_and_fall() -> None:
     recipe = Recipe()
     steps = np.arange(recipe.steps)
     rates = np.array([recipe.rate(step) for step in range(recipe.steps)])
@@ -197,32 +197,32 @@ def test_rates_rise_stay_and_fall() -> None:
     assert rates[-1] == pytest.approx(recipe.phases[-1].last_rate, abs=1e-3)
 
 
-def test_a_run_goes_on_with_phases_that_last_longer(tmp_path: Path) -> None:
-    """A recipe that asked the same so far: a run may stay longer at its highest rates."""
+def test_run_resumes_with_longer_phases(tmp_path: Path) -> None:
+    """If the recipe was the same so far, a run may stay longer at its highest rates."""
     first, middle, last = RECIPE.phases
     longer = replace(RECIPE, phases=(first, replace(middle, steps=30), last))
-    trained(tmp_path / "even", 5)
-    assert trained(tmp_path / "even", 7, recipe=longer).step == 7
-    trained(tmp_path / "falling", 7)  # at step 7 the rates have begun to fall
+    train(tmp_path / "even", 5)
+    assert train(tmp_path / "even", 7, recipe=longer).step == 7
+    train(tmp_path / "falling", 7)  # at step 7 the rates have begun to fall
     for changed in (longer, replace(RECIPE, phases=(first, middle, replace(last, steps=9)))):
         with pytest.raises(GPT2VizError, match="another recipe"):
-            trained(tmp_path / "falling", 8, recipe=changed)
+            train(tmp_path / "falling", 8, recipe=changed)
 
 
-def test_a_nudge_may_come_late(tmp_path: Path) -> None:
-    """A run that has not come to its steps goes on with it; one that did without it doesn't."""
+def test_nudge_may_be_added_before_its_start(tmp_path: Path) -> None:
+    """A run may add a nudge before its first step, but not after."""
     late = Nudge(0, 1, "first token", steps=2, start=4)
     assert [late.is_active(step) for step in range(8)] == [4 <= step < 6 for step in range(8)]
     recipe = replace(RECIPE, nudges=(*RECIPE.nudges, late))
-    trained(tmp_path / "plain", 4)
+    train(tmp_path / "plain", 4)
     shutil.copytree(tmp_path / "plain", tmp_path / "nudged")
-    plain, nudged = trained(tmp_path / "plain", 5), trained(tmp_path / "nudged", 5, recipe=recipe)
+    plain, nudged = train(tmp_path / "plain", 5), train(tmp_path / "nudged", 5, recipe=recipe)
     assert (plain.network.wpe.weight != nudged.network.wpe.weight).any()
     with pytest.raises(GPT2VizError, match="another recipe"):
-        trained(tmp_path / "plain", 6, recipe=recipe)
+        train(tmp_path / "plain", 6, recipe=recipe)
 
 
-def nudged(habit: str, layer: int, head: int, read: np.ndarray) -> tuple[torch.Tensor, GPT2]:
+def loss_of_nudge(habit: str, layer: int, head: int, read: np.ndarray) -> tuple[torch.Tensor, GPT2]:
     network = new_network(RECIPE)
     with watch(network) as captured:
         network(torch.from_numpy(read))
@@ -230,10 +230,10 @@ def nudged(habit: str, layer: int, head: int, read: np.ndarray) -> tuple[torch.T
 
 
 @pytest.mark.parametrize("habit", ["previous token", "duplicate token", "first token"])
-def test_a_nudge_is_the_loss_of_one_heads_weights(habit: str) -> None:
+def test_nudge_is_a_loss_of_one_heads_weights(habit: str) -> None:
     half = np.random.default_rng(0).integers(0, 600, (3, 8))
     read = np.concatenate([half, half], axis=1)
-    loss, network = nudged(habit, 1, 0, read)
+    loss, network = loss_of_nudge(habit, 1, 0, read)
     weights = attention_weights(network, torch.from_numpy(read))[1][:, 0]  # (B, T, T)
     rows, logs = np.arange(1, 16), []
     for row in weights:
@@ -254,12 +254,12 @@ def test_a_nudge_is_the_loss_of_one_heads_weights(habit: str) -> None:
     )
 
 
-def test_no_nudge_toward_what_has_no_targets() -> None:
+def test_nudge_toward_a_score_without_targets_is_refused() -> None:
     with pytest.raises(ValueError, match="entropy has no targets"):
-        nudged("entropy", 0, 0, np.arange(6).reshape(1, 6))
+        loss_of_nudge("entropy", 0, 0, np.arange(6).reshape(1, 6))
 
 
-def test_heads_that_do_the_same_cost_what_their_cosine_is_over_the_bound() -> None:
+def test_alike_loss_is_the_squared_excess_of_cosines() -> None:
     network = new_network(RECIPE)
     read = np.random.default_rng(0).integers(0, 600, (4, 16))
     with torch.no_grad():  # heads 0 and 1 of layer 0 become the same, all others stay apart
@@ -281,7 +281,7 @@ def test_heads_that_do_the_same_cost_what_their_cosine_is_over_the_bound() -> No
     assert loss.item() == pytest.approx(expected, rel=1e-3)
 
 
-def test_the_last_step_is_measured() -> None:
+def test_last_step_is_measured() -> None:
     assert Recipe().points[-1] == Recipe().steps
     assert 10 <= len(Recipe().points) <= 30
 
@@ -295,7 +295,7 @@ def test_phases_follow_each_other() -> None:
         recipe.phase_at(recipe.steps)
 
 
-def test_the_end_of_every_book_is_held_out(tmp_path: Path) -> None:
+def test_end_of_every_book_is_held_out(tmp_path: Path) -> None:
     books = ["\n".join(f"Book {b}, line {n}." for n in range(200)) for b in range(3)]
     path = tmp_path / "books.txt.xz"
     path.write_bytes(lzma.compress(f"\n{SEPARATOR}\n".join(books).encode()))
@@ -312,7 +312,7 @@ def test_the_end_of_every_book_is_held_out(tmp_path: Path) -> None:
         write_held_out(path, tmp_path / "held_out")
 
 
-def test_no_paragraph_that_is_trained_on_shares_13_words_with_the_held_out_text() -> None:
+def test_training_text_shares_no_13_words_with_held_out_text() -> None:
     held_out = ["One two three four five six seven eight nine ten eleven twelve thirteen fourteen."]
     shared = (
         'He said: "two, three, FOUR five six seven eight nine ten eleven twelve thirteen fourteen'
@@ -324,7 +324,7 @@ def test_no_paragraph_that_is_trained_on_shares_13_words_with_the_held_out_text(
     assert known_runs([twelve, *held_out], [shared]) == [(0, 0), (1, 2)]
 
 
-def test_a_book_of_one_paragraph_is_cut_in_place() -> None:
+def test_book_of_one_paragraph_is_split_inside_it() -> None:
     assert split_book("x" * 100) == ("x" * 98, "x" * 2)
 
 
@@ -337,7 +337,7 @@ def test_a_book_of_one_paragraph_is_cut_in_place() -> None:
         ("empty.txt", b" \n", "holds no text"),
     ],
 )
-def test_a_corpus_that_cannot_be_used(
+def test_unusable_corpus_is_refused(
     tmp_path: Path, name: str, content: bytes | None, message: str
 ) -> None:
     if content is not None:
@@ -346,7 +346,7 @@ def test_a_corpus_that_cannot_be_used(
         read_corpus(tmp_path / name)
 
 
-def test_the_bpe_has_the_examples_as_whole_words(tmp_path: Path) -> None:
+def test_bpe_has_the_examples_as_whole_words(tmp_path: Path) -> None:
     tokenizer = train_bpe(["A few words of text. " * 50], 640)
     save_bpe(tokenizer, tmp_path)
     vocab = json.loads((tmp_path / "vocab.json").read_text(encoding="utf-8"))
@@ -361,13 +361,13 @@ def test_the_bpe_has_the_examples_as_whole_words(tmp_path: Path) -> None:
     assert crane == ["A", "Ġcrane", "Ġate", "Ġfish"]
 
 
-def test_too_little_text_for_a_vocabulary() -> None:
+def test_too_little_text_for_a_vocabulary_is_refused() -> None:
     with pytest.raises(ValueError, match=r"the text gives only .* tokens, not 5000"):
         train_bpe(["abc"], 5000, sentences=["abc"])
 
 
-def test_the_export_is_a_checkpoint_for_transformers_and_for_us(tmp_path: Path) -> None:
-    network = new_network(RECIPE).half().float().eval()  # as the file will hold it
+def test_export_is_loaded_by_transformers_and_gpt2viz(tmp_path: Path) -> None:
+    network = new_network(RECIPE).half().float().eval()  # as stored in the file
     save_bpe(train_bpe(["words of text " * 50], 600), tmp_path)
     export(network, tmp_path)
     ids = torch.from_numpy(held_out())
@@ -380,14 +380,14 @@ def test_the_export_is_a_checkpoint_for_transformers_and_for_us(tmp_path: Path) 
     assert 2 * n_weights < (tmp_path / "model.safetensors").stat().st_size < 2 * n_weights + 10_000
 
 
-def scored(name: str, weights: np.ndarray, ids: Sequence[int]) -> Scores:
-    """A score (nh,) of a batch whose rows all say the same."""
+def score_of(name: str, weights: np.ndarray, ids: Sequence[int]) -> Scores:
+    """A score (nh,) of a batch whose rows are all the same text."""
     return batch_score(SCORES[name], weights, [ids] * len(weights))
 
 
-def test_a_batch_has_the_mean_of_the_texts_that_have_the_score(tiny: gpt2viz.Model) -> None:
+def test_batch_scores_skip_texts_without_a_score(tiny: gpt2viz.Model) -> None:
     on_text = replace(SCORES["duplicate token"], measured_on="text")
-    rows = torch.tensor([[5, 9, 5, 7], [5, 9, 6, 7], [5, 9, 7, 7]])  # none twice in the second
+    rows = torch.tensor([[5, 9, 5, 7], [5, 9, 6, 7], [5, 9, 7, 7]])  # no duplicates in the second
     result = batch_scores(tiny.network, {"text": rows}, [on_text])["duplicate token"]
     traces = [gpt2viz.trace(tiny, row).stage("weights", 1)[0] for row in rows[[0, 2]].tolist()]
     assert_allclose(result[1], (traces[0][:, 2, 0] + traces[1][:, 3, 2]) / 2, rtol=1e-5)
@@ -395,8 +395,8 @@ def test_a_batch_has_the_mean_of_the_texts_that_have_the_score(tiny: gpt2viz.Mod
     assert np.isnan(nowhere).all()
 
 
-def test_in_the_probe_only_the_second_half_repeats(tiny: gpt2viz.Model) -> None:
-    """Token 5 was drawn twice: that the third query repeats the first is chance."""
+def test_probe_scores_only_repeats_of_the_second_half(tiny: gpt2viz.Model) -> None:
+    """Token 5 is there twice in one half, which is chance and isn't scored."""
     rows = repeated_rows(600, 3, 4, seed=0)
     assert_array_equal(rows[:, :4], rows[:, 4:])
     row = [5, 9, 5, 7] * 2
@@ -411,7 +411,7 @@ def test_in_the_probe_only_the_second_half_repeats(tiny: gpt2viz.Model) -> None:
 def run_command(
     folder: Path, monkeypatch: pytest.MonkeyPatch, recipe: Recipe, every: str, **paths: str
 ) -> None:
-    """Train by a recipe, from a corpus in the folder into its ``out``."""
+    """Run the command with a recipe, from a corpus in the folder into its ``out``."""
     book = "\n".join(f"The crane number {n} ate {n * 7} fish by the river." for n in range(900))
     (folder / "books.txt").write_text(f"{book}\n{SEPARATOR}\n{book}", encoding="utf-8")
     monkeypatch.setattr(command, "Recipe", lambda: recipe)
@@ -423,7 +423,7 @@ def run_command(
 
 
 @pytest.mark.slow
-def test_the_command_from_corpus_to_checkpoint(
+def test_command_trains_from_corpus_to_checkpoint(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run_command(tmp_path, monkeypatch, RECIPE, "4")
@@ -444,18 +444,18 @@ def test_the_command_from_corpus_to_checkpoint(
 
 
 @pytest.mark.slow
-def test_the_command_goes_on_from_another_machines_milestone(
+def test_command_resumes_from_a_milestone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     recipe = replace(RECIPE, milestone=3, rewarm=2)
-    trained(tmp_path / "there", 5, recipe=recipe)
+    train(tmp_path / "there", 5, recipe=recipe)
     run_command(tmp_path, monkeypatch, recipe, "1", milestone=f"there/{MILESTONE}")
     message = re.findall(r"step (\d)/8", capsys.readouterr().out)
     assert message == ["4", "5", "6", "7", "8"]
 
 
 @pytest.mark.parametrize("main", [command.main, evaluate.main], ids=["training", "evaluate"])
-def test_a_command_says_in_one_line_what_is_wrong(
+def test_commands_report_errors_in_one_line(
     main: Callable[[], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     out = ["--out", str(tmp_path / "out")] if main is command.main else ["--model", str(BUNDLED)]
