@@ -39,7 +39,7 @@ from tests.app.pages import heatmaps, open_page, sent
 from tests.bundled import N_LAYER, bundled_model
 from tests.js.test_scripts import HERE, run
 from tests.numpy_gpt2 import read, softmax
-from tests.textbook.oracle import mixed_words, orders
+from tests.textbook.oracle import mixed_words, order_difference
 
 LATER = ~np.tri(4, dtype=bool)
 BIRD, MACHINE = (
@@ -302,7 +302,7 @@ def test_orders_with_and_without_places_and_mask() -> None:
         requested = {"mask_places": str(on).lower(), "order_mask": str(causal).lower()}
         at = open_page("textbook", chapter="mask", **requested)
         positions = np.array([[0.3, 0.0], [0.0, 0.3], [-0.3, 0.0]]) * on
-        gap = orders(positions, causal)
+        gap = order_difference(positions, causal)
         assert f"between the two sentences, rounded: **{gap:.4f}**" in text_of(at)
         for title, order in (("crane ate fish", [0, 1, 2]), ("fish ate crane", [2, 1, 0])):
             mixed = mixed_words(order, positions, causal)

@@ -34,7 +34,7 @@ from tests.app.pages import heatmaps, masks, matrices, open_page, sent
 from tests.bundled import CRANE, bundled_model, stages
 from tests.checkpoints import write_checkpoint
 from tests.numpy_gpt2 import ACTIVATIONS, read, softmax
-from tests.textbook.oracle import hidden, tiny_looks, tiny_story, tiny_worked_out
+from tests.textbook.oracle import hide, tiny_run, tiny_run_with, tiny_scores
 
 LONG = "the bank of the river " * 12  # 60 tokens
 #: A chapter's pictures, and for each of their panels what the oracle calls it.
@@ -69,7 +69,7 @@ def check_pictures(name: str, at: AppTest, steps: dict[str, np.ndarray]) -> None
 
 
 def test_pictures_show_the_steps_of_the_oracle() -> None:
-    steps, at = tiny_story(), chapter("residual")
+    steps, at = tiny_run(), chapter("residual")
     for name in TINY:
         check_pictures(name, chapter(name), steps)
     parts = [steps[name][3] for name in ("tokens", "positions", "attention", "mlp", "end")]
@@ -80,7 +80,7 @@ def test_pictures_show_the_steps_of_the_oracle() -> None:
 
 
 def test_the_sums_of_fish_are_written_out() -> None:
-    x = tiny_story()["x"]
+    x = tiny_run()["x"]
     past = np.tri(4) / np.arange(1, 5)[:, None]  # equal shares of all words so far
     assert_allclose(matrix(chapter("crane"), "tiny_shares"), past, atol=1e-6)
     assert_allclose(heatmaps(chapter("crane"), "tiny_means")["shares · x"], past @ x, atol=1e-6)
@@ -101,9 +101,9 @@ def test_the_sums_of_fish_are_written_out() -> None:
 
 
 def test_the_mask_hides_later_words_from_both_heads() -> None:
-    x, later = tiny_story()["x"], ~np.tri(4, dtype=bool)
-    scaled = tiny_looks(x)
-    weights = softmax(hidden(scaled[0]))
+    x, later = tiny_run()["x"], ~np.tri(4, dtype=bool)
+    scaled = tiny_scores(x)
+    weights = softmax(hide(scaled[0]))
     for key, expected in (("tiny_scores", scaled[0]), ("tiny_weights", weights)):
         assert_allclose(matrix(chapter("mask"), key)[~later], expected[~later], atol=1e-5)
         assert_allclose(masks(chapter("mask"), key)[0], later)
@@ -114,7 +114,7 @@ def test_the_mask_hides_later_words_from_both_heads() -> None:
     ]
     assert_allclose(outputs, weights @ x[:, :2], atol=5.1e-5)
     for look, scores in zip(heatmaps(chapter("heads"), "tiny_heads").values(), scaled, strict=True):
-        assert_allclose(look, softmax(hidden(scores)), atol=1e-5)
+        assert_allclose(look, softmax(hide(scores)), atol=1e-5)
 
 
 #: The shape of each table of the tiny crane, by its name in the address.
@@ -133,7 +133,7 @@ def expected() -> dict[str, np.ndarray]:
     heads = [tuple(EDITED[f"tiny_{part}{head}"] for part in "qkv") for head in (0, 1)]
     named = ("words", "places", "merge", "widen", "back")
     words, positions, *rest = (EDITED[f"tiny_{name}"] for name in named)
-    return tiny_worked_out(words, positions, heads, *rest)
+    return tiny_run_with(words, positions, heads, *rest)
 
 
 @cache
@@ -151,7 +151,7 @@ def test_edited_tables_are_followed_by_every_later_step() -> None:
         fields = sent(edited(name), f"grid_{table}")["values"]
         assert_allclose(np.reshape(fields, SHAPES[table]), EDITED[table], atol=1e-7)
     positions = np.reshape(sent(chapter("order"), "grid_tiny_places")["values"], (4, 4))
-    assert_allclose(positions, tiny_story()["positions"], atol=1e-6)
+    assert_allclose(positions, tiny_run()["positions"], atol=1e-6)
 
 
 def test_formulas_follow_from_edited_tables() -> None:
@@ -190,7 +190,7 @@ def test_what_is_expected_is_said_and_what_holds_for_its_own_tables_of_no_others
         assert [text for text in texts if text in prose(edited(name))] == []
     words = ("A", "crane", "ate", "fish", ".")
     for at, chances in (
-        (chapter("next-word"), tiny_story()["probabilities"]),
+        (chapter("next-word"), tiny_run()["probabilities"]),
         (edited("next-word"), expected()["probabilities"]),
     ):
         best = [words[n] for n in chances.argmax(axis=1)]
@@ -221,7 +221,7 @@ def test_tables_that_cannot_be_read_stay_as_they_were() -> None:
     (warning,) = at.warning
     assert warning.value.count("can't be shown here") == len(junk)
     assert "16 numbers from −10 to 10" in warning.value
-    assert_allclose(heatmaps(at, "tiny_logits")["all logits"], tiny_story()["logits"], atol=1e-5)
+    assert_allclose(heatmaps(at, "tiny_logits")["all logits"], tiny_run()["logits"], atol=1e-5)
     assert not set(junk) & set(at.query_params)
 
 

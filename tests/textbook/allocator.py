@@ -9,7 +9,7 @@ from torch.profiler import ProfilerActivity, profile
 
 
 def peak_bytes(act: Callable[[], object]) -> int:
-    """Bytes of tensors that were there at once while ``act`` ran, of those that it made."""
+    """The peak bytes of the tensors that ``act`` allocates."""
     with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as seen:
         act()
     events = [e for e in seen.profiler.kineto_results.events() if e.name() == "[memory]"]

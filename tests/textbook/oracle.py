@@ -1,7 +1,7 @@
-"""The examples' results once more, in NumPy and double precision or from published figures.
+"""The examples' expected results, by NumPy in double precision or from published figures.
 
-Shares no code with ``gpt2viz.textbook``. ``RESULTS`` holds for each example one entry a claim, in
-the claims' order: the numbers, a text, or None where a drawn number is bounded in the tests.
+Shares no code with ``gpt2viz.textbook``. ``RESULTS`` has an entry for each claim of an example, in
+the claims' order: numbers, a text, or None for a random number, which tests bound.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ import torch
 from tests.numpy_gpt2 import ACTIVATIONS, softmax
 
 
-def made(*size: int, scale: float = 1.0) -> np.ndarray:
-    """Normal numbers, the same whenever a size is asked for."""
+def draw(*size: int, scale: float = 1.0) -> np.ndarray:
+    """Normal numbers, always the same ones for a size."""
     return np.random.default_rng(sum(size)).normal(0, scale, size)
 
 
-def hidden(x: np.ndarray) -> np.ndarray:
+def hide(x: np.ndarray) -> np.ndarray:
     return np.where(np.tri(len(x), dtype=bool), x, -np.inf)
 
 
@@ -47,40 +47,40 @@ def gelu_tanh(x: Any) -> np.ndarray:
 
 
 def mixed_words(order: list[int], positions: Any, causal: bool) -> np.ndarray:
-    """The vectors of crane, ate and fish, mixed in that order, by the words: (3, 2)."""
+    """The outputs of crane, ate and fish attending in that order, sorted by word: (3, 2)."""
     x = np.array([[0.9, 0.1], [0.1, 0.8], [0.7, 0.3]])[order] + np.array(positions)
     scores = x @ x.T / sqrt(2)
-    return (softmax(hidden(scores) if causal else scores) @ x)[order]
+    return (softmax(hide(scores) if causal else scores) @ x)[order]
 
 
-def orders(positions: Any, causal: bool) -> np.ndarray:
+def order_difference(positions: Any, causal: bool) -> np.ndarray:
     """The largest difference between the words of "crane ate fish" and of "fish ate crane"."""
     first, second = (mixed_words(order, positions, causal) for order in ([0, 1, 2], [2, 1, 0]))
     return np.abs(first - second).max()
 
 
-def tiny_looks(x: np.ndarray) -> list[np.ndarray]:
-    """The scaled scores of the tiny crane's heads: who did it, and one word back."""
+def tiny_scores(x: np.ndarray) -> list[np.ndarray]:
+    """The scaled scores of the tiny crane's heads: for the subject, and for one word back."""
     thing, deed = x[:, 0], x[:, 1]
     quarters = np.subtract.outer(np.arange(4), np.arange(4)) - 1
-    who = np.outer(thing + deed, thing - 2 * deed)
-    return [who / sqrt(2), 4 * np.cos(np.pi / 2 * quarters) / sqrt(2)]
+    subject = np.outer(thing + deed, thing - 2 * deed)
+    return [subject / sqrt(2), 4 * np.cos(np.pi / 2 * quarters) / sqrt(2)]
 
 
-def tiny_story() -> dict[str, np.ndarray]:
-    """The tiny crane's way from text to the next word, written out for its four words."""
+def tiny_run() -> dict[str, np.ndarray]:
+    """The tiny crane's run from text to next word, written out for its four words."""
     words = {"A": (-1, 1), "crane": (2, 0), "ate": (0, 2), "fish": (2, 1), ".": (-1, -1)}
     table = np.array([[*pair, 0, 0] for pair in words.values()], float)
     turned = np.pi / 2 * np.arange(4)
     hand = np.stack([np.zeros(4), np.zeros(4), np.sin(turned), np.cos(turned)], axis=1)
     x = table[:4] + hand
-    who, before = (softmax(hidden(scores)) for scores in tiny_looks(x))
-    merged = np.concatenate([who @ x[:, :2], before @ x[:, :2]], axis=1)
+    subject, previous = (softmax(hide(scores)) for scores in tiny_scores(x))
+    merged = np.concatenate([subject @ x[:, :2], previous @ x[:, :2]], axis=1)
     attention = np.stack([merged[:, 0] / 2, merged[:, 3] / 2, *np.zeros((2, 4))], axis=1)
     mid = x + attention
     thing, deed = mid[:, 0], mid[:, 1]
     widened = np.stack([thing - 2 * deed, deed - thing, thing + 2 * deed - 6], axis=1)
-    none, a, has = bent = np.maximum(widened, 0).T
+    none, a, has = activated = np.maximum(widened, 0).T
     mlp = np.stack([a - none - 6 * has, none - a - 6 * has, *np.zeros((2, 4))], axis=1)
     end = mid + mlp
     logits = end @ table.T
@@ -92,7 +92,7 @@ def tiny_story() -> dict[str, np.ndarray]:
         "attention": attention,
         "mid": mid,
         "widened": widened,
-        "bent": bent.T,
+        "bent": activated.T,
         "mlp": mlp,
         "end": end,
         "logits": logits,
@@ -100,7 +100,7 @@ def tiny_story() -> dict[str, np.ndarray]:
     }
 
 
-def tiny_worked_out(
+def tiny_run_with(
     words: np.ndarray,
     positions: np.ndarray,
     heads: Sequence[tuple[np.ndarray, ...]],
@@ -108,18 +108,18 @@ def tiny_worked_out(
     widen: np.ndarray,
     back: np.ndarray,
 ) -> dict[str, np.ndarray]:
-    """The tiny crane's way with any tables; the last column of ``widen`` are biases."""
+    """The tiny crane's run with any tables; the last column of ``widen`` has the biases."""
     x = words[:4] + positions
     scaled = [x @ q.T @ k @ x.T / sqrt(2) for q, k, _ in heads]
-    looks = [softmax(hidden(scores)) for scores in scaled]
-    merged = np.hstack([look @ x @ v.T for look, (_, _, v) in zip(looks, heads, strict=True)])
+    weights = [softmax(hide(scores)) for scores in scaled]
+    merged = np.hstack([w @ x @ v.T for w, (_, _, v) in zip(weights, heads, strict=True)])
     mid = x + merged @ merge.T
     widened = np.einsum("tc,fc->tf", np.hstack([mid, np.ones((4, 1))]), widen)
     end = mid + np.where(widened > 0, widened, 0) @ back.T
     return {
         "x": x,
         "free": softmax(scaled[0]),
-        "looks": np.stack(looks),
+        "looks": np.stack(weights),
         "merged": merged,
         "attention": merged @ merge.T,
         "mid": mid,
@@ -188,9 +188,9 @@ RESULTS: dict[str, list[Any]] = {
     "E2": ["(10, 3)", "(2, 4)", "(2, 4, 3)", "True"],
     "E3": [
         *("(2, 5, 3)", "(5, 3)", "(2, 5, 3)"),
-        [orders(np.zeros((3, 2)), causal=False)],
-        [orders(POSITIONS, causal=False)],
-        [orders(np.zeros((3, 2)), causal=True)],
+        [order_difference(np.zeros((3, 2)), causal=False)],
+        [order_difference(POSITIONS, causal=False)],
+        [order_difference(np.zeros((3, 2)), causal=True)],
     ],
     "E4": [
         [0.98, 0.7, 0.7],
@@ -202,7 +202,7 @@ RESULTS: dict[str, list[Any]] = {
     "E5": ["(1, 4, 2)", "(1, 4, 4)", _scores, _weights, _output],
     "E6": ["True"],
     "E7": [
-        *(np.tri(4), np.tri(5), RAW / sqrt(2), softmax(hidden(SCALED))),
+        *(np.tri(4), np.tri(5), RAW / sqrt(2), softmax(hide(SCALED))),
         *softmax(SCALED)[:3, :3],
     ],
     "E8": ["(1, 4, 768)", "(1, 12, 4, 64)", "(1, 12, 4, 64)", "(1, 4, 768)", "(1, 4, 768)"],

@@ -1,4 +1,4 @@
-"""The parts that came after GPT-2, and before: each against NumPy."""
+"""Parts that are newer or older than GPT-2 equal NumPy's."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from numpy.testing import assert_allclose
 from gpt2viz.textbook import after_gpt2, mlp, residual, rnn
 from gpt2viz.textbook.heads import ShapeError
 from tests.numpy_gpt2 import softmax
-from tests.textbook.oracle import hidden, made
+from tests.textbook.oracle import draw, hide
 
 
 def attention(q: np.ndarray, k: np.ndarray, v: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    weights = softmax(hidden(q @ k.T / np.sqrt(q.shape[1])))
+    weights = softmax(hide(q @ k.T / np.sqrt(q.shape[1])))
     return weights, weights @ v
 
 
 @pytest.mark.parametrize(("T", "C", "hs"), [(1, 2, 2), (4, 2, 2), (7, 5, 3)])
-def test_a_cache_changes_the_work_and_not_the_output(T: int, C: int, hs: int) -> None:
-    x, tables = made(T, C), made(3, hs, C)
+def test_cache_changes_the_cost_but_not_the_output(T: int, C: int, hs: int) -> None:
+    x, tables = draw(T, C), draw(3, hs, C)
     q, k, v = (x @ w.T for w in tables)
     again, cached = after_gpt2.write_uncached(x, *tables), after_gpt2.write_cached(x, *tables)
     for result in (again, cached):
@@ -33,7 +33,7 @@ def test_a_cache_changes_the_work_and_not_the_output(T: int, C: int, hs: int) ->
     assert after_gpt2.cache_costs(T, C, hs) == (again.cost, cached.cost)
 
 
-def test_only_what_is_multiplied_while_it_is_open_is_counted() -> None:
+def test_counter_counts_matrix_products_while_open() -> None:
     a, b = torch.ones(2, 3), torch.ones(3, 5)
     _ = a @ b
     with after_gpt2.Counter() as counter:
@@ -45,7 +45,7 @@ def test_only_what_is_multiplied_while_it_is_open_is_counted() -> None:
 
 
 def test_rms_norm_step_by_step() -> None:
-    x, gain = made(9) + 3, made(9, scale=2)
+    x, gain = draw(9) + 3, draw(9, scale=2)
     result, size = residual.rms_norm(x, gain), np.sqrt((x**2).mean() + 1e-5)
     assert_allclose(result.size, size, rtol=1e-6)
     assert_allclose(result.normed, x / size, rtol=1e-5)
@@ -57,8 +57,8 @@ def complex_pairs(x: np.ndarray) -> np.ndarray:
 
 
 @pytest.mark.parametrize("hs", [2, 4, 10])
-def test_a_rotation_is_a_multiplication_of_complex_numbers(hs: int) -> None:
-    x, positions = made(3, hs).astype(np.float32), [0, 7, 100_000]
+def test_rotation_is_complex_multiplication(hs: int) -> None:
+    x, positions = draw(3, hs).astype(np.float32), [0, 7, 100_000]
     speeds = 10_000.0 ** (-np.arange(0, hs, 2) / hs)
     turned = complex_pairs(x.astype(float)) * np.exp(1j * np.outer(positions, speeds))
     result = after_gpt2.rotate(x, positions).numpy()
@@ -66,8 +66,8 @@ def test_a_rotation_is_a_multiplication_of_complex_numbers(hs: int) -> None:
     assert_allclose(np.linalg.norm(result, axis=1), np.linalg.norm(x, axis=1), rtol=1e-6)
 
 
-def test_a_score_depends_on_the_distance_alone() -> None:
-    q, k = made(2, 6, scale=3).astype(np.float32)
+def test_rotary_score_depends_on_the_distance_alone() -> None:
+    q, k = draw(2, 6, scale=3).astype(np.float32)
     distances = np.arange(40)
     speeds = 10_000.0 ** (-np.arange(0, 6, 2) / 6)
     pairs = complex_pairs(q.astype(float)) * complex_pairs(k.astype(float)).conj()
@@ -78,15 +78,15 @@ def test_a_score_depends_on_the_distance_alone() -> None:
         assert_allclose(results, expected, atol=1e-7)
 
 
-def test_an_odd_number_makes_no_pairs() -> None:
+def test_odd_size_cannot_be_rotated() -> None:
     with pytest.raises(ShapeError, match="3 numbers don't make pairs"):
-        after_gpt2.rotate(made(2, 3), [0, 1])
+        after_gpt2.rotate(draw(2, 3), [0, 1])
 
 
 @pytest.mark.parametrize("n_kv", [1, 2, 4])
 def test_heads_of_a_group_share_keys_and_values(n_kv: int) -> None:
     nh, hs, C, T = 4, 3, 12, 5
-    x, w_q, w_k, w_v = made(T, C), made(nh, hs, C), made(n_kv, hs, C), made(n_kv, hs, C) / 2
+    x, w_q, w_k, w_v = draw(T, C), draw(nh, hs, C), draw(n_kv, hs, C), draw(n_kv, hs, C) / 2
     result = after_gpt2.share(x, w_q, w_k, w_v)
     assert result.group == [n // (nh // n_kv) for n in range(nh)]
     for n, g in enumerate(result.group):
@@ -95,7 +95,7 @@ def test_heads_of_a_group_share_keys_and_values(n_kv: int) -> None:
         assert_allclose(result.heads[n].output, output, atol=1e-5)
 
 
-def test_nothing_is_broken_by_the_largest_numbers_of_a_table() -> None:
+def test_largest_table_numbers_give_finite_results() -> None:
     """Tables take numbers from −100 to 100: nothing made of them is NaN or infinite."""
     big = np.array([[100.0, -100], [-100, 100], [100, 100], [-100, -100]])
     square = big[:2]
@@ -103,9 +103,9 @@ def test_nothing_is_broken_by_the_largest_numbers_of_a_table() -> None:
     assert_allclose(writing.output, after_gpt2.write_uncached(big, square, square, square).output)
     gate = mlp.walk_swiglu(big[0], big[:3], big[:3], big[:3].T)
     heads = after_gpt2.share(big, big[:, None], big[:2, None], big[:2, None]).heads
-    look = after_gpt2.attend_once([100, -100, 100, 0], big)
+    out = after_gpt2.attend_once([100, -100, 100, 0], big)
     mixed = [head.output for head in heads]
-    for result in (writing.output, *gate, *mixed, *look[:2], *residual.rms_norm(big[0], big[1])):
+    for result in (writing.output, *gate, *mixed, *out[:2], *residual.rms_norm(big[0], big[1])):
         assert torch.isfinite(result).all()
     assert np.isfinite(after_gpt2.score_by_distance([100.0] * 4, [-100.0] * 4, 64)).all()
     zero = residual.rms_norm(np.zeros(4), np.ones(4))
@@ -119,25 +119,25 @@ def states(x: np.ndarray, w_x: np.ndarray, w_h: np.ndarray) -> np.ndarray:
     return np.array(results[1:])
 
 
-def drawn(*size: int, seed: int) -> np.ndarray:
+def randn(*size: int, seed: int) -> np.ndarray:
     numbers = torch.randn(*size, generator=torch.Generator().manual_seed(seed))
     return numbers.double().numpy()
 
 
-def test_how_far_a_gradient_gets_by_finite_differences() -> None:
+def test_reach_of_gradients_equals_finite_differences() -> None:
     T, C, step = 4, 16, 1e-5
     result = rnn.reach(T)
     sizes = {"RNN": np.zeros(T), "attention": np.zeros(T)}
     for seed in range(rnn.DRAWS):
-        x = drawn(T, C, seed=1000 + seed)
-        w_x, w_h = drawn(2, C, C, seed=seed) / C**0.5
-        w_q, w_k, w_v = drawn(3, C, C, seed=seed) / C**0.5
+        x = randn(T, C, seed=1000 + seed)
+        w_x, w_h = randn(2, C, C, seed=seed) / C**0.5
+        w_q, w_k, w_v = randn(3, C, C, seed=seed) / C**0.5
 
         def last(x: np.ndarray, ends: tuple[np.ndarray, ...], name: str) -> np.ndarray:
             if name == "RNN":
                 return states(x, *ends)[-1]
             q, k, v = (x @ w.T for w in ends)
-            return (softmax(hidden(q @ k.T / C**0.5)) @ v)[-1]
+            return (softmax(hide(q @ k.T / C**0.5)) @ v)[-1]
 
         for name, ends in (("RNN", (w_x, w_h)), ("attention", (w_q, w_k, w_v))):
             for t in range(T):
@@ -153,11 +153,11 @@ def test_how_far_a_gradient_gets_by_finite_differences() -> None:
 
 
 @pytest.mark.parametrize(("T", "size"), [(1, 4), (5, 2), (6, 3), (9, 1), (7, 7), (8, 99)])
-def test_tiles_give_the_outputs_of_the_whole_table(T: int, size: int) -> None:
+def test_tiled_attention_equals_the_full_table(T: int, size: int) -> None:
     result = after_gpt2.run_three(T, size, nh=2, hs=3, seed=5)
-    q, k, v = drawn(3, 2, T, 3, seed=5)
+    q, k, v = randn(3, 2, T, 3, seed=5)
     for head in range(2):
-        weights = softmax(hidden(q[head] @ k[head].T / np.sqrt(3)))
+        weights = softmax(hide(q[head] @ k[head].T / np.sqrt(3)))
         for run in result.values():
             assert_allclose(run.output[head], weights @ v[head], atol=2e-6)
     assert result["explicit"].largest == 4 * 2 * T * T
@@ -166,10 +166,10 @@ def test_tiles_give_the_outputs_of_the_whole_table(T: int, size: int) -> None:
     assert all(run.seconds > 0 for run in result.values())
 
 
-def test_scores_that_would_overflow_are_summed_safely() -> None:
+def test_tiled_attention_of_large_scores_is_finite() -> None:
     q, k, v = (
-        torch.tensor(t, dtype=torch.float32) for t in (*200 * made(2, 1, 6, 4), made(1, 6, 4))
+        torch.tensor(t, dtype=torch.float32) for t in (*200 * draw(2, 1, 6, 4), draw(1, 6, 4))
     )
     output, _ = after_gpt2.tiled_attention(q, k, v, 2)
-    weights = softmax(hidden((q[0].double() @ k[0].double().T).numpy() / 2))
+    weights = softmax(hide((q[0].double() @ k[0].double().T).numpy() / 2))
     assert_allclose(output[0], weights @ v[0].double().numpy(), atol=1e-4)

@@ -1,4 +1,4 @@
-"""Sections beside the worked examples: masks, values, blocks, dropout, motion, words as points."""
+"""Sections beside the worked examples: masks, values, blocks, dropout, the stream, neighbours."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from gpt2viz.textbook import attention, embeddings, heads, mlp, residual
 from gpt2viz.textbook.residual import LANES, lane_gradients
 from tests.bundled import CRANE, N_LAYER, bundled_model, stages
 from tests.numpy_gpt2 import read, softmax
-from tests.textbook.oracle import JOURNEY, gelu_tanh, hidden, made
+from tests.textbook.oracle import JOURNEY, draw, gelu_tanh, hide
 
 
 @pytest.mark.parametrize(("T", "C", "d_k", "d_v"), [(3, 5, 2, 3), (1, 2, 1, 4), (6, 3, 3, 1)])
-def test_values_may_have_another_size_than_keys(T: int, C: int, d_k: int, d_v: int) -> None:
-    x, w_q, w_k, w_v = made(T, C), made(d_k, C), made(d_k, C, scale=2), made(d_v, C)
+def test_values_may_differ_in_size_from_keys(T: int, C: int, d_k: int, d_v: int) -> None:
+    x, w_q, w_k, w_v = draw(T, C), draw(d_k, C), draw(d_k, C, scale=2), draw(d_v, C)
     itself, chosen = attention.compare_values(x, w_q, w_k, w_v)
     weights = softmax(x @ w_q.T @ w_k @ x.T / np.sqrt(d_k))
     for result, v in ((itself, x), (chosen, x @ w_v.T)):
@@ -31,40 +31,40 @@ def test_values_may_have_another_size_than_keys(T: int, C: int, d_k: int, d_v: i
     assert (itself.output.amax(0) <= torch.tensor(x.max(axis=0)) + 1e-5).all()
 
 
-def test_things_look_for_actions_and_are_told_what_these_do() -> None:
+def test_example_of_values_reads_the_actions() -> None:
     _, chosen = attention.compare_values(
         attention.VALUE_X, attention.VALUE_WQ, attention.VALUE_WK, attention.VALUE_WV
     )
     assert_allclose(chosen.v, np.array(attention.VALUE_X)[:, 2:])
     assert chosen.weights.argmax(dim=1).tolist()[::2] == [1, 1]
-    assert chosen.output.argmax(dim=1).tolist()[::2] == [1, 1]  # both are told "eats"
+    assert chosen.output.argmax(dim=1).tolist()[::2] == [1, 1]  # both read "eats"
 
 
 @pytest.mark.parametrize("T", [1, 2, 5])
-def test_an_added_mask_is_one_that_is_filled_in(T: int) -> None:
-    scores = made(T, T, scale=30)
+def test_added_mask_equals_a_filled_mask(T: int) -> None:
+    scores = draw(T, T, scale=30)
     tensor = torch.tensor(scores)
     M = attention.added_mask(T)
     for i, j in np.ndindex(T, T):
         assert M[i, j] == (-np.inf if j > i else 0)
-    assert_allclose(attention.add_mask(tensor), hidden(scores))
-    assert_allclose(attention.add_mask(tensor).softmax(-1), softmax(hidden(scores)))
+    assert_allclose(attention.add_mask(tensor), hide(scores))
+    assert_allclose(attention.add_mask(tensor).softmax(-1), softmax(hide(scores)))
 
 
-def test_a_kept_mask_is_cut_and_stretched_and_no_parameter() -> None:
-    mask, scores = attention.StoredMask(8), made(2, 3, 5, 5)
+def test_stored_mask_is_a_sliced_and_broadcast_buffer() -> None:
+    mask, scores = attention.StoredMask(8), draw(2, 3, 5, 5)
     assert list(mask.parameters()) == []
     assert {name: t.shape for name, t in mask.state_dict().items()} == {"bias": (1, 1, 8, 8)}
     for b, h in np.ndindex(2, 3):
-        assert_allclose(mask(torch.tensor(scores))[b, h], hidden(scores[b, h]))
+        assert_allclose(mask(torch.tensor(scores))[b, h], hide(scores[b, h]))
     shapes = [size for _, size in attention.stored_mask_steps(8, 2, 12, 4)]
     shared, all_heads = "(1, 1, 4, 4)", "(2, 12, 4, 4)"
     assert shapes == ["(8, 8)", "(1, 1, 8, 8)", shared, all_heads, all_heads]
 
 
 @pytest.mark.parametrize("seed", [0, 3])
-def test_three_blocks_run_on_the_same_words(seed: int) -> None:
-    x = made(6, 3)
+def test_three_blocks_equal_numpy(seed: int) -> None:
+    x = draw(6, 3)
     result = mlp.run_blocks(x, seed)
     tables = {
         name: [t.detach().double().numpy() for t in block.parameters()]
@@ -84,7 +84,7 @@ def test_three_blocks_run_on_the_same_words(seed: int) -> None:
 
 
 @pytest.mark.parametrize("lane", LANES)
-def test_the_gradient_at_each_layer_by_finite_differences(lane: str) -> None:
+def test_gradient_at_each_layer_equals_finite_differences(lane: str) -> None:
     """The change of the end, along its gradient, for a small change of each layer's numbers."""
     depth, C = 3, 4
     gradients = lane_gradients(depth, lane, C=C)
@@ -112,8 +112,8 @@ def test_the_gradient_at_each_layer_by_finite_differences(lane: str) -> None:
 
     stream, step = start, 1e-6
     for n in range(depth + 1):
-        ways = [(run(stream + d, n) - run(stream - d, n)) @ end for d in step * np.eye(C)]
-        size = np.sqrt(np.mean((np.array(ways) / (2 * step)) ** 2))
+        slopes = [(run(stream + d, n) - run(stream - d, n)) @ end for d in step * np.eye(C)]
+        size = np.sqrt(np.mean((np.array(slopes) / (2 * step)) ** 2))
         assert gradients[n] == pytest.approx(size / np.sqrt(np.mean(end**2)), rel=1e-3)
         if n < depth:
             stream = run_one(stream, n)
@@ -129,12 +129,12 @@ def variant_weights(name: str, x: np.ndarray, seed: int) -> np.ndarray:
     rows = slice(0, 1) if name == "multi-head" else slice(None)  # head 0 has one channel of three
     w_q, w_k = tables["query.weight"][rows], tables["key.weight"][rows]
     scores = (x @ w_q.T) @ (x @ w_k.T).T / np.sqrt(len(w_q))
-    return softmax(scores if name == "trainable" else hidden(scores))
+    return softmax(scores if name == "trainable" else hide(scores))
 
 
 @pytest.mark.parametrize("seed", [0, 4])
 @pytest.mark.parametrize("p", [0.0, 0.5, 0.9])
-def test_the_weights_of_each_variant_before_and_after_dropout(p: float, seed: int) -> None:
+def test_weights_of_each_variant_with_dropout(p: float, seed: int) -> None:
     result = heads.drop_weights(JOURNEY, 3, seed, p, training=True, drop_seed=seed)
     assert list(result) == ["nothing learned", "trainable", "causal", "multi-head"]
     gone = []
@@ -146,12 +146,12 @@ def test_the_weights_of_each_variant_before_and_after_dropout(p: float, seed: in
         assert_allclose(out.dropped.numpy()[alive], out.weights.numpy()[alive] / (1 - p), rtol=1e-5)
         gone.append(~alive[~later.any(axis=1)] if later.any() else ~alive)
         assert not out.dropped.numpy()[later].any()
-    assert (gone[0] == gone[1]).all()  # the same places
+    assert (gone[0] == gone[1]).all()  # the same positions
     assert gone[0].any() == (p > 0)
 
 
-def test_weights_that_are_dropped_give_the_variants_output() -> None:
-    """With nothing dropped, they are what the modules themselves mix values by."""
+def test_weights_without_dropout_give_the_variants_output() -> None:
+    """Without dropout they are the weights that the modules apply to values."""
     outputs = heads.four_variants(JOURNEY, nh=3, seed=2)
     result = heads.drop_weights(JOURNEY, 3, 2, 0.5, training=False)
     for name in ("trainable", "causal"):
@@ -165,7 +165,7 @@ def test_weights_that_are_dropped_give_the_variants_output() -> None:
 
 
 @pytest.mark.parametrize(("T", "C", "nh"), [(4, 12, 3), (1, 6, 6), (3, 8, 1), (4, 16, 4)])
-def test_split_and_merge_move_what_numpy_moves(T: int, C: int, nh: int) -> None:
+def test_split_and_merge_equal_numpy(T: int, C: int, nh: int) -> None:
     x = np.arange(T * C).reshape(T, C)
     parts = np.stack(np.split(x, nh, axis=1))  # (nh, T, hs), cut one by one
     rows = np.stack([[parts[h, t] for h in range(nh)] for t in range(T)])
@@ -175,14 +175,14 @@ def test_split_and_merge_move_what_numpy_moves(T: int, C: int, nh: int) -> None:
         assert_array_equal(result, expected)
 
 
-def test_heads_that_cannot_share_are_refused() -> None:
+def test_indivisible_width_is_refused() -> None:
     with pytest.raises(RuntimeError):
         heads.split_and_merge(2, 10, 3)
 
 
 @pytest.mark.parametrize("causal", [True, False])
 @pytest.mark.parametrize("position", [0, 3])
-def test_a_token_takes_its_way_through_the_stream(position: int, causal: bool) -> None:
+def test_stops_of_a_token_equal_numpy(position: int, causal: bool) -> None:
     model = bundled_model()
     trace = gpt2viz.trace(model, CRANE, causal=causal)
     ids = trace.token_ids
@@ -212,8 +212,8 @@ def test_a_token_takes_its_way_through_the_stream(position: int, causal: bool) -
 
 
 @pytest.mark.parametrize(("n", "C"), [(2, 5), (3, 2), (5, 4), (10, 256), (4, 1)])
-def test_the_plane_is_that_of_the_largest_variance(n: int, C: int) -> None:
-    x = made(n, C)
+def test_plane_has_the_largest_variance(n: int, C: int) -> None:
+    x = draw(n, C)
     tensor = torch.tensor(x, dtype=torch.float32)
     result = embeddings.plane(tensor)
     centred = x - x.mean(axis=0)
@@ -236,9 +236,9 @@ def test_equal_words_are_one_point() -> None:
     assert_allclose(result.share, 0)
 
 
-def test_neighbours_are_those_of_the_largest_cosine() -> None:
-    table, requested = made(50, 6), made(3, 6)
-    table[7] = 0  # points nowhere
+def test_neighbours_have_the_largest_cosines() -> None:
+    table, requested = draw(50, 6), draw(3, 6)
+    table[7] = 0  # no direction
     lengths = np.linalg.norm(table, axis=1)
     lengths[7] = 1
     expected = requested @ table.T / lengths / np.linalg.norm(requested, axis=1)[:, None]
@@ -257,7 +257,7 @@ def test_neighbours_are_those_of_the_largest_cosine() -> None:
     assert len(embeddings.nearest(result[0], 99, [1, 2])) == 48
 
 
-def test_the_table_is_the_checkpoints_and_a_word_is_one_token_with_its_space() -> None:
+def test_embedding_table_and_tokens_of_words() -> None:
     model = bundled_model()
     _, weights = read(BUNDLED)
     assert_allclose(embeddings.table_of(model), weights["wte.weight"], atol=1e-6)

@@ -1,4 +1,4 @@
-"""Every example by its id: results as the oracle has them, and verdicts that follow from them."""
+"""Every example's results equal the oracle's, and its verdicts follow from them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gpt2viz.textbook.embeddings import embed
 from gpt2viz.textbook.examples import EXAMPLES, claims
 from tests.textbook.oracle import RESULTS
 
-#: What differs from the texts, by example: the places of the claims. All other printed ones agree.
+#: The positions of claims that differ from the texts, by example; all other printed ones agree.
 DIFFERS = {
     "E1": [1],
     "E5": [2, 4],
@@ -28,13 +28,13 @@ DIFFERS = {
 }
 
 
-def test_every_example_has_its_results() -> None:
+def test_every_example_has_results() -> None:
     assert list(EXAMPLES) == list(RESULTS) == [f"E{n}" for n in range(1, 27)]
     assert all(example.id == id for id, example in EXAMPLES.items())
     assert all(set(example.texts) <= set(TEXTS) for example in EXAMPLES.values())
 
 
-def test_results_and_verdicts_are_those_of_the_oracle(subtests: pytest.Subtests) -> None:
+def test_results_and_verdicts_equal_the_oracles(subtests: pytest.Subtests) -> None:
     for id, results in RESULTS.items():
         for n, (claim, expected) in enumerate(zip(claims(id), results, strict=True)):
             with subtests.test(id, what=claim.what):
@@ -44,11 +44,11 @@ def test_results_and_verdicts_are_those_of_the_oracle(subtests: pytest.Subtests)
                     assert_allclose(np.ravel(claim.computed), np.ravel(expected), atol=5e-5)
                 verdict = "differs" if n in DIFFERS.get(id, []) else "agrees"
                 assert claim.verdict == (verdict if claim.printed else "")
-                # Say why it differs, or that nobody knows.
+                # It says why it differs, or that the reason is unknown.
                 assert claim.why or claim.verdict != "differs"
                 words = claim.printed.split()
                 if re.fullmatch(r"[-\d. ]+", claim.printed) and not isinstance(claim.computed, str):
-                    # One that agrees is the printed one when it is rounded to the printed digits.
+                    # A result agrees if it rounds to the printed digits.
                     digits = [len(word.partition(".")[2]) for word in words]
                     result = zip(np.ravel(claim.computed), digits, strict=True)
                     rounded = [round(float(x), n) for x, n in result]
@@ -56,7 +56,7 @@ def test_results_and_verdicts_are_those_of_the_oracle(subtests: pytest.Subtests)
                     assert same == (claim.verdict == "agrees")
 
 
-def test_drawn_results_lie_where_they_must() -> None:
+def test_random_results_are_within_bounds() -> None:
     zeros = float(np.ravel(claims("E13")[0].computed)[0])
     assert abs(zeros - 0.1) < 4 * np.sqrt(0.1 * 0.9 / 100_000)
     raw, scaled, whole, eighth = (float(np.ravel(c.computed)[0]) for c in claims("E22"))
@@ -88,7 +88,7 @@ def test_every_tensor_has_its_line_and_every_parameter_its_module() -> None:
     assert shown == counted > 0
 
 
-def test_a_verdict_is_half_a_unit_of_the_last_printed_digit() -> None:
+def test_verdict_allows_half_a_unit_of_the_last_digit() -> None:
     for printed, agreeing, differing in (
         ("0.98", 0.98, 0.9851),
         ("~2.39", 2.3903, 2.3803),

@@ -1,4 +1,4 @@
-"""The language of expressions: what it means, what it refuses, and that no text can stall it."""
+"""The expression language: its meaning, its refusals, and its limits of time and memory."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ def names() -> dict[str, Value]:
     return {"T": T, "hs": HS, **{name: torch.tensor(x) for name, x in arrays.items()}}
 
 
-def value(text: str) -> Any:
+def evaluate(text: str) -> Any:
     return Expression(text).value(names())
 
 
-#: What an expression means, once more in NumPy.
-MEANS: dict[str, Any] = {
+#: Expressions, and their values by NumPy.
+VALUES: dict[str, Any] = {
     "q @ k.mT": np.einsum("bhid,bhjd->bhij", Q, K),
     "torch.matmul(q, k.transpose(-2, -1)) / math.sqrt(hs)": np.einsum("bhid,bhjd->bhij", Q, K) / 2,
     "scores = q @ k.mT · hs ** −0.5": np.einsum("bhid,bhjd->bhij", Q, K) / 2,
@@ -79,13 +79,13 @@ MEANS: dict[str, Any] = {
 }
 
 
-def test_an_expression_means_what_it_does_in_pytorch(subtests: pytest.Subtests) -> None:
-    for text, meant in MEANS.items():
+def test_expressions_equal_numpy(subtests: pytest.Subtests) -> None:
+    for text, expected in VALUES.items():
         with subtests.test(text):
-            assert_allclose(np.asarray(value(text)), meant, rtol=1e-5, atol=1e-6)
+            assert_allclose(np.asarray(evaluate(text)), expected, rtol=1e-5, atol=1e-6)
 
 
-#: What is said -> what visitors could try, to reach what isn't theirs or to fill memory and time.
+#: Message -> texts that visitors could try, to break out or to exhaust memory and time.
 HOSTILE = {
     "quotes": "__import__('os').system('true') ¦ b'os' ¦ 'os' ¦ "
     "s.masked_fill(s == 0, '-inf') ¦ einsum('i->i', 'q')",
@@ -153,10 +153,10 @@ LONG = {
 }
 
 
-def test_what_is_not_of_the_language_is_refused_in_one_sentence(subtests: pytest.Subtests) -> None:
-    tried = {text: why for why, texts in HOSTILE.items() for text in texts.split(" ¦ ")} | LONG
+def test_invalid_expressions_are_refused_in_one_sentence(subtests: pytest.Subtests) -> None:
+    texts = {text: why for why, texts in HOSTILE.items() for text in texts.split(" ¦ ")} | LONG
     given, before = names(), names()
-    for text, expected in tried.items():
+    for text, expected in texts.items():
         with subtests.test(text[:40]):
             words = ""
             try:
@@ -190,7 +190,7 @@ def test_messages_say_what_to_do() -> None:
     }
     for text, sentence in words.items():
         with pytest.raises(ExpressionError) as caught:
-            value(text)
+            evaluate(text)
         assert str(caught.value) == sentence
 
 
@@ -213,9 +213,9 @@ _WORDS = [
 
 @settings(max_examples=100)
 @given(st.one_of(st.lists(st.sampled_from(_WORDS), max_size=12).map(" ".join), st.text()))
-def test_junk_is_a_value_or_one_sentence(text: str) -> None:
+def test_any_text_gives_a_value_or_one_sentence(text: str) -> None:
     try:
-        result = value(text)
+        result = evaluate(text)
     except ExpressionError as error:
         result = str(error)
     if isinstance(result, torch.Tensor):
@@ -252,16 +252,16 @@ _PYTORCH["exp"] = lambda x: torch.exp(x) if isinstance(x, torch.Tensor) else mat
 
 @settings(max_examples=100)
 @given(_SENSIBLE.filter(lambda text: len(text) <= LONGEST))
-def test_what_is_computed_is_what_python_makes_of_the_same_text(text: str) -> None:
+def test_valid_expressions_equal_pythons_eval(text: str) -> None:
     try:
-        result = value(text)
+        result = evaluate(text)
     except ExpressionError:
         return
     expected = eval(text, {**names(), **_PYTORCH, "inf": math.inf})  # noqa: S307 - the oracle
     assert_array_equal(np.asarray(result), np.asarray(expected))
 
 
-#: Tensors near the largest that may be made, of shapes that meet in a broadcast or a product.
+#: Tensors near the size limit, with shapes that broadcast or multiply.
 _LARGE = [
     *("ones(1999, 1999)", "ones(90, 256, 5)", "ones(1, 256, 5000)", "ones(256, 5000)"),
     *("arange(4000000)", "ones(2000, 1)", "ones(1, 2000)", "ones(99, 1, 2, 200)"),
@@ -279,7 +279,7 @@ _CHANGED = [
 ]
 
 
-#: Bytes that an operation may take beside, whatever the size of its tensors.
+#: Bytes that an operation may take besides its tensors.
 _BUFFERS = 2**16
 
 
@@ -295,7 +295,7 @@ _BUFFERS = 2**16
         max_leaves=3,
     ).filter(lambda text: len(text) <= LONGEST)
 )
-def test_no_expression_takes_more_memory_than_was_predicted(text: str) -> None:
+def test_no_expression_exceeds_its_predicted_memory(text: str) -> None:
     """By the profiler of PyTorch, which sees the copies inside an operation."""
     work, names = Work(), {"wide": torch.ones(1000, 2000), "ids": torch.tensor([[5, 0, 5]])}
 

@@ -1,4 +1,4 @@
-"""The eighty lines and their gaps: the model that a reader builds is the real one, or it's told."""
+"""The eighty lines and their gaps: a reader's model equals the real one, or mistakes are named."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from tests.textbook.allocator import peak_bytes
 TEXT = "A crane ate fish and"
 GAP = {gap.name: gap for gap in GAPS}
 
-#: Gap -> ways to write what is right; the first is what the first screen's own code writes.
+#: Gap -> correct answers; the first is that of the first screen's own code.
 RIGHT = {
     name: texts.split(" ¦ ")
     for name, texts in {
@@ -61,7 +61,7 @@ RIGHT = {
     }.items()
 }
 FOLLOW = "Sizes must follow them"
-#: What is no answer though it can be computed or nearly, and what is said of it.
+#: (gap, wrong answer, part of the message), of answers that can be computed, or nearly.
 WRONG = [
     ("scores", "q @ k", "Transpose the right one"),
     ("scores", "(q @ k.mT) * 1.001", "off by up to"),
@@ -93,12 +93,12 @@ def cases() -> dict[str, list[Case]]:
     return gaps.trace_cases(model(), run(), 5)
 
 
-def judged(name: str, text: str) -> Verdict:
+def verdict_of(name: str, text: str) -> Verdict:
     return gaps.judge(GAP[name], text, cases()[name], gaps.random_cases(8, 32, 5)[name])
 
 
-def test_the_gaps_are_those_of_the_eighty_lines() -> None:
-    """The cases expect a NumPy GPT-2's numbers; the merged heads go by what W_O makes of them."""
+def test_gaps_expect_the_numbers_of_numpy() -> None:
+    """The cases expect a NumPy GPT-2's numbers; merged heads are compared after W_O."""
     layers, made, weights = range(model().config.n_layer), stages(TEXT), gaps.weights(model())
     assert len(run().token_ids) == 5
     assert list(cases()) == [gap.name for gap in GAPS] == list(RIGHT)
@@ -122,35 +122,33 @@ def test_the_gaps_are_those_of_the_eighty_lines() -> None:
         assert_allclose(case.expected[0] @ w.T + b, made["attention_output"][n], atol=1e-3)
 
 
-def test_every_way_to_write_it_is_right_and_every_known_mistake_is_told(
-    subtests: pytest.Subtests,
-) -> None:
+def test_correct_answers_pass_and_known_mistakes_are_explained(subtests: pytest.Subtests) -> None:
     for name, texts in RIGHT.items():
         for text in texts:
             with subtests.test(name, text=text):
-                verdict = judged(name, text)
+                verdict = verdict_of(name, text)
                 assert verdict.kind == "right"
                 assert verdict.remark.startswith(("Exactly as in the run", "Matches the run to"))
     for gap in GAPS:
         assert len(set(gap.near.values())) >= 6
         for text, why in gap.near.items():
             with subtests.test(gap.name, text=text):
-                verdict = judged(gap.name, text)
+                verdict = verdict_of(gap.name, text)
                 assert verdict.kind in ("shape", "values")
                 assert verdict.remark.endswith(why)
                 assert verdict.runs == (verdict.kind == "values")
 
 
-def test_what_else_is_wrong_is_told(subtests: pytest.Subtests) -> None:
+def test_other_wrong_answers_are_explained(subtests: pytest.Subtests) -> None:
     for name, text, remark in WRONG:
         with subtests.test(name, text=text):
-            verdict = judged(name, text)
+            verdict = verdict_of(name, text)
             assert verdict.kind != "right"
             assert remark in verdict.remark
-    assert judged("head", "  ") == ("empty", "")
+    assert verdict_of("head", "  ") == ("empty", "")
 
 
-def test_what_is_right_in_one_layer_must_be_so_in_all() -> None:
+def test_answers_must_be_right_in_every_layer() -> None:
     *most, last = cases()["residual"]
     spoiled = last._replace(expected=last.expected + 1)
     verdict = gaps.judge(GAP["residual"], "x + made", [*most, spoiled], most[0])
@@ -159,8 +157,8 @@ def test_what_is_right_in_one_layer_must_be_so_in_all() -> None:
 
 
 @pytest.mark.slow
-def test_the_finished_model_writes_what_the_app_writes() -> None:
-    """And so does what is shown, run as the Python that it is."""
+def test_finished_model_generates_the_apps_tokens() -> None:
+    """So does the displayed source, run as Python."""
     ids, end = list(run().token_ids), model().tokenizer.end_of_text
     expected = [choice.token for choice in generate(model(), ids, 10)]
     for n in range(max(map(len, RIGHT.values()))):
@@ -169,14 +167,14 @@ def test_the_finished_model_writes_what_the_app_writes() -> None:
     first = {name: texts[0] for name, texts in RIGHT.items()}
     assert Draft(first).build(model()).write(ids, 10, end) == expected
     assert len(expected) == NEW
-    shown = python(Draft(first).source())(model().config, gaps.weights(model()), None)
+    shown = class_from(Draft(first).source())(model().config, gaps.weights(model()), None)
     assert shown.write(ids, 10, end) == expected
 
 
-def test_the_readers_model_as_a_file_writes_the_same(
+def test_exported_file_generates_the_apps_text(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """In whichever way it is written; and once as a program of its own."""
+    """With every form of the answers, and once in a process of its own."""
     file, ids = tmp_path / "my_gpt2.py", run().token_ids
     expected = model().tokenizer.decode([*ids, *(x.token for x in generate(model(), ids, NEW))])
     monkeypatch.setattr(sys, "argv", ["my_gpt2.py", str(BUNDLED)])
@@ -191,8 +189,8 @@ def test_the_readers_model_as_a_file_writes_the_same(
     assert output == f"{expected}\n"
 
 
-def python(source: str) -> Callable[..., Any]:
-    """The class that a source makes, with PyTorch's names at hand."""
+def class_from(source: str) -> Callable[..., Any]:
+    """The class that the source defines, with PyTorch's names."""
     names = vars(eighty_lines) | {"sqrt": math.sqrt, "inf": math.inf}
     names |= {name: getattr(torch, name) for name in ("ones", "tril", "softmax")}
     exec(source, names)  # noqa: S102 - our own source, with our own expressions
@@ -200,7 +198,7 @@ def python(source: str) -> Callable[..., Any]:
     return made
 
 
-def test_the_source_has_what_was_written_and_blanks() -> None:
+def test_source_has_the_answers_and_blanks() -> None:
     given = {"scores": "scores = q @ k.mT", "head": "__import__('os')", "merge": "q @"}
     shown = Draft(given).source()
     assert "        scores = q @ k.mT  # (B, nh, T, T)" in shown
@@ -212,7 +210,7 @@ def test_the_source_has_what_was_written_and_blanks() -> None:
     ]
 
 
-def test_it_ends_where_the_app_ends(tiny: gpt2viz.Model) -> None:
+def test_generation_ends_as_in_the_app(tiny: gpt2viz.Model) -> None:
     full = list(range(tiny.config.n_positions))
     for ids, n_new in ((full, 0), (full[:-2], 2)):
         expected = [choice.token for choice in generate(tiny, ids, 5)]
@@ -221,7 +219,7 @@ def test_it_ends_where_the_app_ends(tiny: gpt2viz.Model) -> None:
     assert Draft(FILLED).build(tiny).write(ids, 5, expected[0]) == expected[:1]
 
 
-#: Gap -> how many tokens the text has, of what is at hand there.
+#: Gap -> an expression for the number of tokens, by the names there.
 LENGTH = {
     "embedding": "T",
     "scores": "q.shape[2]",
@@ -235,14 +233,14 @@ LENGTH = {
 
 
 def growing(name: str, growth: list[int]) -> str:
-    """Ones of the right shape for these five tokens; each axis has so many more for each other."""
+    """Ones of the right shape for five tokens; for each further one the axes grow by ``growth``."""
     axes = zip(cases()[name][0].expected.shape, growth, strict=False)
     return f"ones({','.join(f'({LENGTH[name]}-5)*{more}+{size}' for size, more in axes)})"
 
 
 @cache
 def right_bytes() -> int:
-    """Peak bytes of the lines, each gap filled with what belongs there, after one more token."""
+    """Peak bytes of the correct lines for one more token."""
     ids = list(run().token_ids)
     return peak_bytes(lambda: Draft(FILLED).build(model()).write([*ids, 0], 1, None))
 
@@ -259,13 +257,11 @@ def right_bytes() -> int:
         max_size=3,
     )
 )
-def test_what_does_not_follow_the_text_is_one_sentence_and_takes_no_memory(
-    grown: dict[str, list[int]],
-) -> None:
-    """It is right in shape for this text alone; the lines round the gap are ours, and run on."""
+def test_wrong_growth_is_refused_and_takes_no_memory(grown: dict[str, list[int]]) -> None:
+    """The shape is right for this text alone; the lines around the gap still run."""
     ids, given = list(run().token_ids), {name: texts[0] for name, texts in RIGHT.items()}
     given |= {name: growing(name, growth) for name, growth in grown.items()}
-    assert all(judged(name, given[name]).kind == "values" for name in grown)
+    assert all(verdict_of(name, given[name]).kind == "values" for name in grown)
     follows = all(
         more == (size == "T")
         for name, growth in grown.items()
@@ -283,6 +279,6 @@ def test_what_does_not_follow_the_text_is_one_sentence_and_takes_no_memory(
     assert peak_bytes(act) <= right_bytes() + MOST_BYTES
 
 
-def test_the_shape_of_several_tensors_is_numpys() -> None:
+def test_joint_shape_equals_numpy() -> None:
     tensors = torch.ones(3, 1, 4), torch.ones(2, 1), torch.ones(4)
     assert joint(*tensors, 2.0) == np.broadcast_shapes((3, 1, 4), (2, 1), (4,))

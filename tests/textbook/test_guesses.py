@@ -1,4 +1,4 @@
-"""Guesses of a row of weights: right ones, every typical mistake, and what is no guess at all."""
+"""Guesses of a row of weights: right ones, typical mistakes, and invalid ones."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from gpt2viz.textbook.guesses import CLOSE, ROWS, Row, fits, judge, total_variation
 from tests.numpy_gpt2 import softmax
 
-#: Row -> its weights once more, from the numbers of the texts.
+#: Row -> its weights, computed from the numbers in the texts.
 REAL = {
     "crane": softmax(np.array([[0.7, 0.7], [0.9, 0.1], [0.9, 0.1]]) @ [0.7, 0.7]),
     "scale": softmax(np.array([2.0, 1.0, 1.0, 0.0])),
@@ -22,21 +22,21 @@ REAL = {
 
 
 def in_hundredths(shares: Any) -> list[int]:
-    """The nearest guess: rounded down, and what is missing given to those that lost most."""
+    """The nearest guess: rounded down, with the rest given to the largest fractions."""
     exact = 100 * np.asarray(shares, float)
     whole = np.floor(exact).astype(int)
     whole[np.argsort(whole - exact)[: 100 - whole.sum()]] += 1
     return [int(n) for n in whole]
 
 
-def test_a_right_guess_is_close_and_no_mistake() -> None:
+def test_right_guess_is_close_and_no_mistake() -> None:
     for id, row in ROWS.items():
         result = judge(row, in_hundredths(REAL[id]))
         assert result.mistake == "", id
         assert result.off < 0.01, id
 
 
-#: What somebody expects who makes a mistake -> a part of what is said then.
+#: (row, guess with a typical mistake, part of the message).
 MISTAKES = [
     ("crane", [34, 33, 33], "almost even"),
     ("crane", [10, 10, 80], "You gave most to “fish”"),
@@ -59,7 +59,7 @@ MISTAKES = [
 ]
 
 
-def test_a_mistake_is_told_with_a_word_of_the_row(subtests: pytest.Subtests) -> None:
+def test_mistakes_are_explained_with_words_of_the_row(subtests: pytest.Subtests) -> None:
     for id, guess, text in MISTAKES:
         with subtests.test(id, guess=guess):
             result = judge(ROWS[id], guess)
@@ -70,10 +70,10 @@ def test_a_mistake_is_told_with_a_word_of_the_row(subtests: pytest.Subtests) -> 
 
 
 @pytest.mark.parametrize("id", ROWS)
-def test_what_is_as_near_to_the_truth_as_to_a_mistake_is_no_mistake(id: str) -> None:
-    """Of all guesses in tenths: who is told of a mistake has made it rather than not."""
+def test_mistakes_must_be_nearer_than_the_truth(id: str) -> None:
+    """Of all guesses in tenths, those with a mistake are nearer to it than to the truth."""
     row, n = ROWS[id], len(ROWS[id].words)
-    message = 0
+    n_mistakes = 0
     for tenths in product(range(11), repeat=n):
         if sum(tenths) != 10:
             continue
@@ -83,7 +83,7 @@ def test_what_is_as_near_to_the_truth_as_to_a_mistake_is_no_mistake(id: str) -> 
         far = np.abs(shares - real).sum() / 2
         assert 0 <= result.off <= 1
         assert result.off == pytest.approx(far, abs=1e-6)
-        message += bool(result.mistake)
+        n_mistakes += bool(result.mistake)
         if "almost even" in result.mistake:
             seen = n - row.later
             assert np.abs(shares[:seen] - 1 / seen).sum() / 2 < far / 2
@@ -93,10 +93,10 @@ def test_what_is_as_near_to_the_truth_as_to_a_mistake_is_no_mistake(id: str) -> 
             assert shares[n - row.later :].any()
         elif far <= CLOSE:
             assert result.mistake == ""
-    assert message
+    assert n_mistakes
 
 
-def test_the_missing_root_and_the_missing_power_are_what_they_are_said_to_be() -> None:
+def test_missing_root_and_missing_exponential_are_named() -> None:
     raw = np.array([16.0, 8.0, 8.0, 0.0])
     assert "√hs" in judge(ROWS["scale"], in_hundredths(softmax(raw))).mistake
     assert "by their sum" in judge(ROWS["scale"], in_hundredths(raw / raw.sum())).mistake
@@ -113,7 +113,7 @@ JUNK: list[Any] = [
 ]
 
 
-def test_what_is_no_guess_is_refused() -> None:
+def test_invalid_guesses_are_refused() -> None:
     for junk in JUNK:
         assert not fits(junk, ROWS["crane"]), junk
         with pytest.raises(ValueError):

@@ -14,15 +14,15 @@ from torch.testing import assert_close
 from gpt2viz.textbook import learning
 from gpt2viz.textbook.learning import IGNORED, PARTS, Corpus, Setting
 
-#: The chapter's models on a fraction of its time: shorter stretches, fewer channels.
+#: A faster setting of the chapter's models: shorter stretches, fewer channels.
 SHORT = Setting(T=12, C=24, steps=300, rate=0.01, points=1)
 LOGITS = np.random.default_rng(3).normal(size=(6, 5)).astype(np.float32) * 3
 TARGETS = torch.tensor([4, IGNORED, 0, 2, IGNORED, 2])
 
 
-def by_numpy(logits: np.ndarray, targets: list[int]) -> float:
-    chances = np.exp(logits.astype(float)) / np.exp(logits.astype(float)).sum(-1, keepdims=True)
-    return float(-np.mean([np.log(chances[n, t]) for n, t in enumerate(targets) if t >= 0]))
+def numpy_loss(logits: np.ndarray, targets: list[int]) -> float:
+    p = np.exp(logits.astype(float)) / np.exp(logits.astype(float)).sum(-1, keepdims=True)
+    return float(-np.mean([np.log(p[n, t]) for n, t in enumerate(targets) if t >= 0]))
 
 
 def test_targets_are_shifted_by_one_and_padded() -> None:
@@ -35,10 +35,10 @@ def test_targets_are_shifted_by_one_and_padded() -> None:
     assert words.targets.tolist() == [[0, 2, 0, 2, 0], [0, 2, 3, -100, -100]]
 
 
-@pytest.mark.parametrize("times", [1, 50])  # a probability of e⁻³⁰⁰ is no 0
-def test_cross_entropy_is_the_mean_over_those_that_count(times: int) -> None:
+@pytest.mark.parametrize("times", [1, 50])  # e⁻³⁰⁰ must not become 0
+def test_cross_entropy_is_the_mean_over_counted_targets(times: int) -> None:
     result = learning.cross_entropy(times * LOGITS, TARGETS)
-    expected = by_numpy(times * LOGITS, TARGETS.tolist())
+    expected = numpy_loss(times * LOGITS, TARGETS.tolist())
     assert float(result.mean) == pytest.approx(expected, rel=1e-6)
     assert_close(result.mean, F.cross_entropy(torch.tensor(times * LOGITS), TARGETS))
     assert_close(result.mean, learning.torch_cross_entropy(times * LOGITS, TARGETS))
@@ -58,7 +58,7 @@ def test_the_corpus_holds_out_every_tenth_passage() -> None:
 
 
 @pytest.mark.parametrize("name", PARTS)
-def test_no_letter_is_told_what_comes(name: str) -> None:
+def test_no_letter_sees_later_ones(name: str) -> None:
     model = learning.build(name, 5, SHORT, seed=0)
     ids = torch.tensor([[0, 3, 1, 4, 2, 2]])
     other = ids.clone()
@@ -74,11 +74,11 @@ def test_the_held_out_loss_is_over_all_stretches() -> None:
     table = learning.Table(5)
     ids = torch.randint(5, (33,), generator=torch.Generator().manual_seed(1))
     logits = table.logits.weight.detach().numpy()[ids[:30].numpy()]
-    expected = by_numpy(logits, ids[1:31].tolist())  # 33 letters hold three stretches of 10
+    expected = numpy_loss(logits, ids[1:31].tolist())  # 33 letters hold three stretches of 10
     assert learning.held_out_loss(table, ids, 10) == pytest.approx(expected, abs=1e-6)
 
 
-def test_letters_are_drawn_from_what_the_model_says() -> None:
+def test_letters_follow_the_models_probabilities() -> None:
     table = learning.Table(4)
     with torch.no_grad():  # after the space a, after a b, after b either
         table.logits.weight.copy_(torch.full((4, 4), -50.0))
@@ -93,8 +93,8 @@ def test_letters_are_drawn_from_what_the_model_says() -> None:
 
 
 @pytest.mark.slow
-def test_what_an_addition_is_worth() -> None:
-    """Of those whose worth shows in a training as short as this, whatever the seed."""
+def test_additions_lower_the_loss() -> None:
+    """Those whose effect shows in so short a training, whatever the seed."""
     text, seed = learning.corpus(), 0
     losses = {}
     for name in PARTS:
@@ -108,7 +108,7 @@ def test_what_an_addition_is_worth() -> None:
     assert max(losses[name] for name in ("+ norms", "+ MLP", "+ second layer")) < shown[2]
 
 
-def test_training_measures_on_the_way_and_stops_when_asked() -> None:
+def test_training_yields_measured_points() -> None:
     ids = torch.arange(40) % 3
     text, size = Corpus("abc", ids, ids), Setting(T=4, steps=60, points=6)
     model = learning.build("a table", 3, size, seed=0)

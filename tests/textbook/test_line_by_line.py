@@ -1,4 +1,4 @@
-"""The eighty lines run line by line: each makes what its pair says, and so do the lines beside."""
+"""The eighty lines, run one by one: each makes its pair's stages, as do the lines beside it."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ from gpt2viz.textbook.line_by_line import PAIRS, Pair, line_by_line
 from tests.numpy_gpt2 import reference
 
 TEXT = "A crane ate fish"
-#: What the package does and the eighty lines don't: it has a cache, a fused way, an error.
-ITS_OWN = """
+#: Lines that only the package has, for its cache, fused attention and an error.
+PACKAGE_ONLY = """
 first = past[0].k.shape[2] if past else 0
 n_positions = self.config.n_positions
 if T > n_positions:
@@ -43,7 +43,7 @@ if mask.explicit:
 
 
 def run_by_line(file: str, run: Callable[[], object]) -> dict[int, list[dict[str, Any]]]:
-    """For each line of a file that ran, each time: the names at hand after it, or "return"."""
+    """Line -> the local variables after each time that it ran, and its "return"."""
     results: dict[int, list[dict[str, Any]]] = defaultdict(list)
     running: dict[FrameType, int] = {}
 
@@ -69,16 +69,16 @@ def run_by_line(file: str, run: Callable[[], object]) -> dict[int, list[dict[str
     return dict(results)
 
 
-def hooked(model: gpt2viz.Model, ids: Tensor) -> dict[str, list[Tensor]]:
-    """The outputs of the package's own modules for a text, by stage: one a layer."""
+def stage_outputs(model: gpt2viz.Model, ids: Tensor) -> dict[str, list[Tensor]]:
+    """The outputs of the package's own modules for a text, by stage: one per layer."""
     made: dict[str, list[Tensor]] = defaultdict(list)
 
-    def noted(key: str) -> Callable[..., None]:
+    def record(key: str) -> Callable[..., None]:
         return lambda _module, _given, out: made[key].append(out)
 
     modules = dict(model.network.named_modules())
     hooks = [
-        modules[path].register_forward_hook(noted(stage.key))
+        modules[path].register_forward_hook(record(stage.key))
         for path, stage, _ in module_names(model.config.n_layer)
     ]
     with torch.inference_mode():
@@ -92,7 +92,7 @@ def same(a: Tensor, b: Tensor) -> bool:
     return a.shape == b.shape and torch.allclose(a, b, rtol=1e-5, atol=1e-5)
 
 
-def pairs_in(values: Iterable[Tensor], others: Iterable[Tensor]) -> bool:
+def all_in(values: Iterable[Tensor], others: Iterable[Tensor]) -> bool:
     others = list(others)
     return all(any(same(value, other) for other in others) for value in values)
 
@@ -102,7 +102,7 @@ def test_every_line_makes_the_stages_of_its_pair_and_no_others(
 ) -> None:
     ids = tiny.tokenizer.encode(TEXT)
     sizes = axis_sizes(tiny.config, len(ids))
-    stages, expected = hooked(tiny, torch.tensor([ids])), reference(tiny_folder, ids, True)
+    stages, expected = stage_outputs(tiny, torch.tensor([ids])), reference(tiny_folder, ids, True)
     for key in stages.keys() & expected.keys():
         layers = expected[key] if GPT2_GRAPH[key].per_layer else [expected[key]]
         assert_allclose(torch.cat(stages[key]), np.stack(layers), rtol=1e-4, atol=1e-5)
@@ -131,8 +131,8 @@ def test_every_line_makes_the_stages_of_its_pair_and_no_others(
             assert shapes == {tuple(sizes[axis] for axis in pair.axes)}
             continue
         correct = [tensor for key in pair.makes for tensor in stages[key]]
-        assert pairs_in(values, correct), pair.begins
-        assert pairs_in(correct, values), pair.begins
+        assert all_in(values, correct), pair.begins
+        assert all_in(correct, values), pair.begins
         if pair.makes != ("last_logits",):
             kinds = {tuple(sizes[axis] for axis in GPT2_GRAPH[key].axes) for key in pair.makes}
             assert shapes == kinds, pair.begins
@@ -140,7 +140,7 @@ def test_every_line_makes_the_stages_of_its_pair_and_no_others(
     assert checked == sum(bool(pair.makes) for pair in PAIRS) > 15
 
 
-def test_the_lines_beside_made_the_same_stages_in_the_package(tiny: gpt2viz.Model) -> None:
+def test_lines_beside_make_the_same_stages(tiny: gpt2viz.Model) -> None:
     run = gpt2viz.trace(tiny, TEXT, explicit=True)
     for pair in PAIRS:
         for record in run.tensors:
@@ -148,13 +148,13 @@ def test_the_lines_beside_made_the_same_stages_in_the_package(tiny: gpt2viz.Mode
                 assert record.line in pair.lines_beside, (pair.begins, record.key)
 
 
-def test_every_line_of_the_package_that_runs_is_beside_one(tiny: gpt2viz.Model) -> None:
+def test_every_executed_line_of_the_package_is_beside_one(tiny: gpt2viz.Model) -> None:
     ids = torch.tensor([tiny.tokenizer.encode(TEXT)])
     ran = run_by_line(network.__file__, lambda: tiny.network(ids, explicit=True))
     beside = {line for pair in PAIRS for line in pair.lines_beside}
     lines = inspect.getsource(network).splitlines()
     left = {lines[n - 1].split("  #")[0].strip() for n in ran.keys() - beside}
-    assert left == set(ITS_OWN.strip().splitlines())
+    assert left == set(PACKAGE_ONLY.strip().splitlines())
 
 
 def test_every_statement_has_a_pair_of_its_own() -> None:
@@ -168,7 +168,7 @@ def test_every_statement_has_a_pair_of_its_own() -> None:
 
 
 @pytest.mark.parametrize("part", ["GPT2.forward: no such", "Block.forward: normed"])
-def test_a_part_that_stands_in_no_line_or_in_two_is_an_error(part: str) -> None:
+def test_missing_or_ambiguous_part_is_an_error(part: str) -> None:
     with pytest.raises(LookupError, match="lines of"):
         _ = Pair("x", "", (part,)).lines_beside
 

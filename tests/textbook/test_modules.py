@@ -1,4 +1,4 @@
-"""The textbook's modules against PyTorch's own, and what each variant promises; their shapes."""
+"""The textbook's modules equal PyTorch's; properties of the variants, and their shapes."""
 
 from __future__ import annotations
 
@@ -38,25 +38,25 @@ from tests.numpy_llama import read, reference
 pytestmark = pytest.mark.filterwarnings("error")
 
 
-def make(*size: int) -> Tensor:
+def draw(*size: int) -> Tensor:
     return torch.randn(*size, generator=torch.Generator().manual_seed(7))
 
 
-def test_steps_are_scaled_dot_product_attention() -> None:
-    q, k, v = make(3, 5, 4)
+def test_attention_steps_equal_pytorch() -> None:
+    q, k, v = draw(3, 5, 4)
     for scaled, causal in ((True, False), (True, True), (False, False)):
         expected = F.scaled_dot_product_attention(
             q, k, v, is_causal=causal, scale=None if scaled else 1.0
         )
         assert_close(attention.attend(q, k, v, causal=causal, scaled=scaled).output, expected)
-    x, w_q, w_k, w_v = make(4, 3, 3)
+    x, w_q, w_k, w_v = draw(4, 3, 3)
     for part, w in zip(attention.qkv(x, w_q, w_k, w_v), (w_q, w_k, w_v), strict=True):
         assert_close(part, F.linear(x, w))
 
 
 @pytest.mark.parametrize("bias", [False, True])
-def test_one_head_with_and_without_anything_learned(bias: bool) -> None:
-    x = make(2, 5, 6)
+def test_single_heads_equal_pytorch(bias: bool) -> None:
+    x = draw(2, 5, 6)
     expected = F.scaled_dot_product_attention(x, x, x, scale=1.0)
     assert_close(SimplifiedAttention()(x), expected)
     for kind, causal in ((TrainableAttention, False), (CausalAttention, True)):
@@ -66,8 +66,8 @@ def test_one_head_with_and_without_anything_learned(bias: bool) -> None:
 
 
 @pytest.mark.parametrize("bias", [False, True])
-def test_many_heads_are_pytorchs_multi_head_attention_fused_or_apart(bias: bool) -> None:
-    x, later = make(2, 9, 12), torch.ones(9, 9, dtype=torch.bool).triu(1)
+def test_multi_head_attention_equals_pytorch(bias: bool) -> None:
+    x, later = draw(2, 9, 12), torch.ones(9, 9, dtype=torch.bool).triu(1)
     for nh in (1, 2, 3, 6):
         ours = MultiHeadAttention(12, nh, n_positions=9, bias=bias)
         theirs = nn.MultiheadAttention(12, nh, bias=True, batch_first=True)
@@ -89,12 +89,12 @@ def test_many_heads_are_pytorchs_multi_head_attention_fused_or_apart(bias: bool)
         assert sizes[0] == sizes[1]
 
 
-def test_shape_steps_for_a_width_that_does_not_divide() -> None:
+def test_shape_steps_refuse_an_indivisible_width() -> None:
     with pytest.raises(ShapeError, match=r"10 channels .* 3 heads"):
         heads.shape_steps(1, 4, 10, 3)
 
 
-def test_linear_curves_and_the_walk() -> None:
+def test_activations_and_mlp_steps_equal_pytorch() -> None:
     x = torch.linspace(-6, 6, 241)
     for name, theirs in {
         "GELU (tanh)": nn.GELU(approximate="tanh"),
@@ -103,15 +103,15 @@ def test_linear_curves_and_the_walk() -> None:
         "SiLU": nn.SiLU(),
     }.items():
         assert_close(mlp.CURVES[name](x), theirs(x), atol=1e-6, rtol=1e-5)
-    x, weight, bias, back = make(2), make(8, 2), make(8), make(2, 8)
+    x, weight, bias, back = draw(2), draw(8, 2), draw(8), draw(2, 8)
     widened, activated, output = mlp.walk(x, weight, bias, back)
     assert_close(widened, F.linear(x, weight, bias))
     assert_close(activated, F.gelu(widened), atol=1e-6, rtol=1e-5)
     assert_close(output, F.linear(activated, back))
 
 
-def test_both_forms_of_the_mlp() -> None:
-    x, gated = make(3, 6), mlp.SwiGLU(6, 16)
+def test_both_forms_of_the_mlp_equal_pytorch() -> None:
+    x, gated = draw(3, 6), mlp.SwiGLU(6, 16)
     for bias in (False, True):
         part = mlp.FeedForward(6, "ReLU", bias)
         assert_close(part(x), nn.Sequential(part.widen, nn.ReLU(), part.back)(x))
@@ -140,26 +140,26 @@ def test_dropout() -> None:
     assert not torch.equal(mlp.drop(x, 0.25, True, seed=2), result)
 
 
-def test_layer_norm_by_hand_and_as_a_module() -> None:
-    x, gain, shift = make(3, 9)
+def test_layer_norm_equals_pytorch() -> None:
+    x, gain, shift = draw(3, 9)
     result = residual.layer_norm(x, gain, shift)
     assert_close(result.output, F.layer_norm(x, (9,), gain, shift))
     assert_close(result.variance, x.var(correction=0))
     for bias in (False, True):
         ours, theirs = residual.LayerNorm(8, bias), nn.LayerNorm(8, bias=bias)
         assert dict(ours.named_parameters()).keys() == dict(theirs.named_parameters()).keys()
-        assert_close(ours(make(3, 8)), theirs(make(3, 8)))
+        assert_close(ours(draw(3, 8)), theirs(draw(3, 8)))
 
 
 def test_pre_and_post_norm() -> None:
-    part, x = nn.Linear(8, 8), make(3, 8)
+    part, x = nn.Linear(8, 8), draw(3, 8)
     assert_close(residual.PreNorm(8, part)(x), x + part(F.layer_norm(x, (8,))))
     assert_close(residual.PostNorm(8, part)(x), F.layer_norm(x + part(x), (8,)))
     assert residual.growth("post-norm", 5)[1:] == pytest.approx([1] * 5, abs=1e-3)
 
 
-def test_scaled_first_weights_keep_the_stream_small() -> None:
-    """2L independent additions add up like √(2L); scaling takes that factor away."""
+def test_scaled_initial_weights_keep_the_stream_small() -> None:
+    """2L independent additions add up like √(2L); scaling removes that factor."""
     plain = np.array([residual.stream_sizes(n, scaled=False)[-1] for n in (4, 16)])
     small = np.array([residual.stream_sizes(n, scaled=True)[-1] for n in (4, 16)])
     assert plain[1] / plain[0] == pytest.approx(2, rel=0.25)
@@ -169,7 +169,7 @@ def test_scaled_first_weights_keep_the_stream_small() -> None:
     assert sizes[0] == pytest.approx(0.02 * 2**0.5, rel=0.03)  # two embeddings add up
 
 
-def test_parameters_are_counted_as_the_model_has_them() -> None:
+def test_parameter_counts_equal_the_models() -> None:
     """And as published: see ``test_examples``, E16 and E18."""
     small = GPT2Config(vocab_size=11, n_positions=7, n_embd=6, n_layer=3, n_head=2)
     odd = replace(small, n_inner=5, tie_word_embeddings=False)
@@ -178,16 +178,16 @@ def test_parameters_are_counted_as_the_model_has_them() -> None:
 
 
 def test_embeddings() -> None:
-    table, positions = make(10, 3), make(8, 3)
+    table, positions = draw(10, 3), draw(8, 3)
     assert torch.equal(
         embeddings.look_up(table, [3, 1, 3]), F.embedding(torch.tensor([3, 1, 3]), table)
     )
-    x = make(5, 3)
+    x = draw(5, 3)
     assert_close(embeddings.add_positions(x, positions), x + positions[:5])
 
 
 def test_logits_and_loss() -> None:
-    x, table = make(4, 6), make(11, 6)
+    x, table = draw(4, 6), draw(11, 6)
     scores = logits.logits(x, table)
     assert_close(scores, F.linear(x, table))
     assert_close(logits.logits(x, table, last_only=True)[0], scores[-1])
@@ -195,7 +195,7 @@ def test_logits_and_loss() -> None:
     assert_close(logits.loss(scores[0], 3), F.cross_entropy(scores[:1], torch.tensor([3])))
 
 
-def test_draws_are_their_seeds() -> None:
+def test_draws_depend_on_the_seed() -> None:
     assert torch.equal(normal(3, 2, seed=5), normal(3, 2, seed=5))
     first, second = (randomize(nn.Linear(50, 80), seed=n) for n in (1, 2))
     assert not torch.equal(first.weight, second.weight)
@@ -209,12 +209,12 @@ def test_mistakes_are_raised_and_explained() -> None:
         assert kind, mistake.name
         assert bool(text) == (mistake.made is not mistakes.seven_heads)
         if mistake.caught is not None:
-            with pytest.raises(gpt2viz.GPT2VizError, match=r"\d"):  # what was given and expected
+            with pytest.raises(gpt2viz.GPT2VizError, match=r"\d"):  # with given and expected sizes
                 mistake.caught()
     assert mistakes.message(lambda: 1) == ("", "")
 
 
-def test_the_diagram_is_the_model(tiny: gpt2viz.Model) -> None:
+def test_diagram_matches_the_model(tiny: gpt2viz.Model) -> None:
     run = gpt2viz.trace(tiny, "A crane ate fish")
     result = nodes(tiny, run)
     modules = dict(tiny.network.named_modules())
@@ -227,8 +227,8 @@ def test_the_diagram_is_the_model(tiny: gpt2viz.Model) -> None:
 
 
 @pytest.mark.parametrize("family", ["gpt2", "llama", "qwen3"])
-def test_the_arrows_of_the_diagram_are_who_reads_what(family: str, tmp_path: Path) -> None:
-    """One module's output is changed, all others are held: only those that read it notice."""
+def test_arrows_of_the_diagram_match_the_reads(family: str, tmp_path: Path) -> None:
+    """A change of one module's output, with all others fixed, affects only its readers."""
     config = GPT2Config(vocab_size=11, n_positions=6, n_embd=8, n_layer=2, n_head=2)
     network: Transformer = GPT2(config).eval()
     if family != "gpt2":
@@ -238,16 +238,16 @@ def test_the_arrows_of_the_diagram_are_who_reads_what(family: str, tmp_path: Pat
             weight.normal_(std=0.5)
     leaves = {name: part for name, part in network.named_modules() if not list(part.children())}
 
-    def run(held: dict[str, Tensor], changed: str = "") -> dict[str, Tensor]:
+    def run(fixed: dict[str, Tensor], changed: str = "") -> dict[str, Tensor]:
         made: dict[str, Tensor] = {}
 
         def hook(name: str) -> Callable[..., Tensor]:
-            def note(_module: nn.Module, _args: object, out: Tensor) -> Tensor:
+            def record_output(_module: nn.Module, _args: object, out: Tensor) -> Tensor:
                 made[name] = out
-                out = held.get(name, out)
+                out = fixed.get(name, out)
                 return out + torch.rand(out.shape) if name == changed else out
 
-            return note
+            return record_output
 
         hooks = [part.register_forward_hook(hook(name)) for name, part in leaves.items()]
         with torch.inference_mode():
@@ -268,19 +268,19 @@ def test_the_arrows_of_the_diagram_are_who_reads_what(family: str, tmp_path: Pat
 
 
 @pytest.mark.parametrize("name", FAMILIES)
-def test_a_gated_mlp_is_worked_out_from_the_weights_alone(name: str, tmp_path: Path) -> None:
+def test_gated_mlp_is_computed_without_calling_modules(name: str, tmp_path: Path) -> None:
     model = gpt2viz.load_model(write_llama(tmp_path, **FAMILIES[name]))
     ids = model.tokenizer.encode("the cat sat")
     made = reference(read(tmp_path), ids)
     stream = made["residual_mid"][1][-1].astype(np.float32)
-    with pytest.MonkeyPatch.context() as patch:  # a module that is called would be heard elsewhere
+    with pytest.MonkeyPatch.context() as patch:  # a call would run hooks
         patch.setattr(type(model.network.layers[1].mlp), "forward", None)
         inside = mlp.gated_at(model, 1, stream)
     np.testing.assert_allclose(inside.output, made["mlp_output"][1][-1], atol=1e-5)
 
 
 @pytest.mark.parametrize("text", ["A", "A crane ate fish"])
-def test_the_sheet_has_the_shapes_of_the_tensors_that_are_made(text: str) -> None:
+def test_shape_sheet_equals_the_runs_shapes(text: str) -> None:
     model = bundled_model()
     run = gpt2viz.trace(model, text)
     page = sizes.shape_sheet(model.config, "<stories>", len(run.token_ids))

@@ -1,4 +1,4 @@
-"""The Textbook's sentences, computed once more in NumPy: one test a sentence or two."""
+"""The Textbook's statements, checked with NumPy: a test for each one or two."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from gpt2viz.textbook.examples import claims
 from gpt2viz.textbook.tensors import normal, randomize
 from tests.bundled import ids_of
 from tests.numpy_gpt2 import read, reference, softmax
-from tests.textbook.oracle import JOURNEY, RAW, SCALED, orders
+from tests.textbook.oracle import JOURNEY, RAW, SCALED, order_difference
 
 X = np.array(attention.SENTENCE_X, np.float64)
 
 
 def last_probabilities(words: list[str], causal: bool) -> np.ndarray:
-    """The bundled model without its places, in NumPy: what follows the last word."""
+    """Next-token probabilities of the bundled model without positions, by NumPy."""
     of, ids = read(BUNDLED), ids_of("".join(words))
     assert len(ids) == len(words)
-    nowhere = of._replace(w=of.w | {"wpe.weight": 0 * of.w["wpe.weight"]})
-    result: np.ndarray = reference(nowhere, ids, causal)["next_token_probabilities"]
+    no_positions = of._replace(w=of.w | {"wpe.weight": 0 * of.w["wpe.weight"]})
+    result: np.ndarray = reference(no_positions, ids, causal)["next_token_probabilities"]
     return result
 
 
-def test_a_model_without_places_is_told_the_order_by_its_mask_alone() -> None:
-    """The words before the last change places: with the mask that is noticed, without it isn't."""
+def test_without_positions_only_the_mask_reveals_the_order() -> None:
+    """Swapping words before the last one changes the prediction only with the mask."""
     first, second = ["The", " dog", " saw", " the", " man"], ["The", " man", " saw", " the", " dog"]
     first, second = [*first, " and"], [*second, " and"]
     masked, free = (
@@ -42,14 +42,14 @@ def test_a_model_without_places_is_told_the_order_by_its_mask_alone() -> None:
     assert free < 1e-5
 
 
-def test_the_mask_alone_tells_two_orders_apart_in_the_example() -> None:
-    nowhere = np.zeros((3, 2))
-    assert orders(nowhere, causal=False) < 1e-12
-    assert orders(nowhere, causal=True) == pytest.approx(0.27, abs=0.005)
+def test_mask_distinguishes_two_orders_in_the_example() -> None:
+    no_positions = np.zeros((3, 2))
+    assert order_difference(no_positions, causal=False) < 1e-12
+    assert order_difference(no_positions, causal=True) == pytest.approx(0.27, abs=0.005)
 
 
-def test_the_printed_scores_come_from_no_projections() -> None:
-    """x of "A" is an eleventh of two others, so its scores are; no W_Q, W_K can change that."""
+def test_no_projections_give_the_printed_scores() -> None:
+    """x of "A" is an eleventh of two others' sum, and so are its scores, for any W_Q and W_K."""
     np.testing.assert_allclose(11 * X[0], X[1] + X[2])
     rng = np.random.default_rng(0)
     for _ in range(20):
@@ -59,7 +59,7 @@ def test_the_printed_scores_come_from_no_projections() -> None:
     (raw,) = (claim for claim in claims("E5") if claim.what == "raw scores")
     eleventh = (RAW[1] + RAW[2]) / 11
     assert f"{eleventh[1]:.4f} for “crane”, not {RAW[0, 1]:.4f}" in raw.why
-    # they are no multiples of one another either: the ratios of two rows disagree beyond rounding
+    # nor are rows multiples of one another: the ratios of two rows differ beyond rounding
     low, high = (RAW - 5e-5)[1] / (RAW + 5e-5)[0], (RAW + 5e-5)[1] / (RAW - 5e-5)[0]
     assert low.max() > high.min()
     left = np.kron(X, X)  # scores = x A xᵀ for some A (2, 2): the best one in least squares
@@ -67,10 +67,10 @@ def test_the_printed_scores_come_from_no_projections() -> None:
     assert np.abs(best - RAW.ravel()).max() == pytest.approx(0.25, abs=0.005)
 
 
-def smallest_miss(left: np.ndarray, right: np.ndarray) -> float:
-    """The least largest |left w − right| over all w (2,): some three rows of ``left`` decide it.
+def smallest_error(left: np.ndarray, right: np.ndarray) -> float:
+    """The smallest maximum of |left w − right| over all w (2,), which three rows determine.
 
-    For three rows there is y with yᵀ left = 0, and the miss is |y·right| / Σ|y| (duality).
+    For three rows there is y with yᵀ left = 0, and the error is |y·right| / Σ|y| (duality).
     """
     results = []
     for three in map(list, itertools.combinations(range(len(left)), 3)):
@@ -79,16 +79,16 @@ def smallest_miss(left: np.ndarray, right: np.ndarray) -> float:
     return max(results)
 
 
-def test_the_printed_output_comes_from_no_values() -> None:
+def test_no_values_give_the_printed_output() -> None:
     output = next(claim for claim in claims("E5") if claim.what == "output")
     printed = np.array(output.printed.split(), float).reshape(4, 2)
     reached = softmax(RAW / np.sqrt(2)) @ X
-    miss = max(smallest_miss(reached, column) for column in printed.T)
-    assert miss > 50 * 5e-5
-    assert f"off by {miss:.4f} somewhere" in " ".join(output.why.split())
+    error = max(smallest_error(reached, column) for column in printed.T)
+    assert error > 50 * 5e-5
+    assert f"off by {error:.4f} somewhere" in " ".join(output.why.split())
 
 
-def test_the_printed_scaled_scores_and_which_of_them_are_off() -> None:
+def test_three_printed_scaled_scores_are_off() -> None:
     scaled = next(claim for claim in claims("E7") if "scaled scores" in claim.what)
     right = RAW / np.sqrt(2)
     off = np.abs(SCALED - right) > 5e-5 + 1e-9
@@ -98,7 +98,7 @@ def test_the_printed_scaled_scores_and_which_of_them_are_off() -> None:
         assert f"{computed:.4f}" in scaled.why
 
 
-def test_every_printed_row_of_weights_is_held_against_the_computed() -> None:
+def test_printed_rows_of_weights_equal_the_computed() -> None:
     rows = [c for c in claims("E7") if "before masking" in c.what]
     assert [c.what.split("“")[1].split("”")[0] for c in rows] == ["A", "crane", "ate"]
     for claim, row in zip(rows, softmax(SCALED), strict=False):
@@ -112,7 +112,7 @@ def test_every_printed_row_of_weights_is_held_against_the_computed() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("hs", [32, 128])
-def test_scores_far_apart_make_softmax_sharp_on_average(hs: int) -> None:
+def test_spread_scores_make_softmax_sharp_on_average(hs: int) -> None:
     rng = np.random.default_rng(hs)
     queries, keys = rng.normal(size=(4_000, 1, hs)), rng.normal(size=(4_000, 8, hs))
     scores = (keys * queries).sum(axis=-1)
@@ -128,7 +128,7 @@ def test_scores_far_apart_make_softmax_sharp_on_average(hs: int) -> None:
         )
 
 
-def test_the_mean_grows_with_hs_though_single_draws_need_not() -> None:
+def test_mean_largest_weight_grows_with_hs() -> None:
     means = [
         attention.largest_weight(attention.random_scores(hs), 1).mean
         for hs in (2, 8, 32, 64, 128, 512)
@@ -138,10 +138,10 @@ def test_the_mean_grows_with_hs_though_single_draws_need_not() -> None:
     single = [
         float(attention.sharpness(attention.random_scores(hs, seed=0), 1)[0, 0]) for hs in (32, 128)
     ]
-    assert single[0] != pytest.approx(means[2], abs=0.05)  # why a single one isn't shown
+    assert single[0] != pytest.approx(means[2], abs=0.05)  # so a single draw isn't shown
 
 
-def back(y: np.ndarray, gradient: np.ndarray) -> np.ndarray:
+def backward(y: np.ndarray, gradient: np.ndarray) -> np.ndarray:
     """A gradient through (y − mean) / √(var + ε), by the derivative written out."""
     spread = np.sqrt(y.var() + residual.EPSILON)
     z = (y - y.mean()) / spread
@@ -150,7 +150,7 @@ def back(y: np.ndarray, gradient: np.ndarray) -> np.ndarray:
 
 @pytest.mark.parametrize("straight", [False, True])
 @pytest.mark.parametrize("order", ["pre-norm", "post-norm"])
-def test_gradients_of_the_two_orders(order: str, straight: bool) -> None:
+def test_gradients_of_pre_and_post_norm(order: str, straight: bool) -> None:
     C, depth, before = 32, 24, order == "pre-norm"
     kind: Any = residual.PreNorm if before else residual.PostNorm
     tables = [
@@ -167,16 +167,16 @@ def test_gradients_of_the_two_orders(order: str, straight: bool) -> None:
     expected = [1.0]
     for w, y in zip(reversed(tables), reversed(inside), strict=True):
         if before:
-            gradient = gradient + (0 if straight else back(y, w.T @ gradient))
+            gradient = gradient + (0 if straight else backward(y, w.T @ gradient))
         else:
-            gradient = back(y, gradient)
+            gradient = backward(y, gradient)
             gradient = gradient + (0 if straight else w.T @ gradient)
         expected.insert(0, float(np.linalg.norm(gradient) / np.linalg.norm(end)))
     result = residual.gradients(order, depth, straight=straight)
     np.testing.assert_allclose(result, expected, rtol=1e-3, atol=1e-6)
 
 
-def test_journey_is_longer_and_nearly_of_the_same_direction_as_starts() -> None:
+def test_journey_is_longer_than_starts_and_nearly_parallel() -> None:
     journey, starts = JOURNEY[1], JOURNEY[2]
     lengths = np.linalg.norm(journey), np.linalg.norm(starts)
     cosine = journey @ starts / np.prod(lengths)
@@ -188,7 +188,7 @@ def test_journey_is_longer_and_nearly_of_the_same_direction_as_starts() -> None:
     assert starts @ query > journey @ query
 
 
-def test_curves_are_as_near_and_as_low_as_told() -> None:
+def test_stated_properties_of_gelu_and_swiglu() -> None:
     x = np.linspace(-6, 6, 24_001)
     exact = x * (1 + np.vectorize(erf)(x / np.sqrt(2))) / 2
     assert np.abs(np.asarray(mlp.gelu_tanh(torch.tensor(x))) - exact).max() < 0.0005

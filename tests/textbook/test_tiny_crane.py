@@ -1,4 +1,4 @@
-"""The tiny crane against NumPy, which shares no code, and against the package's own GPT-2."""
+"""The tiny crane equals NumPy, which shares no code, and the package's own GPT-2."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from gpt2viz.model.network import GPT2
 from gpt2viz.textbook import tiny_crane
 from gpt2viz.textbook.tiny_crane import MADE, Head, Tables
 from tests.numpy_gpt2 import softmax
-from tests.textbook.oracle import tiny_story, tiny_worked_out
+from tests.textbook.oracle import tiny_run, tiny_run_with
 
 
-def test_the_last_word_sees_the_same_without_the_mask() -> None:
+def test_last_word_sees_the_same_without_the_mask() -> None:
     result = tiny_crane.run()
     assert torch.equal(result.free.weights[-1], result.heads[0].weights[-1])
     assert (result.free.weights[:-1].triu(1) > 0).any()
 
 
-def test_all_that_is_to_be_worked_out_by_hand_is_whole() -> None:
+def test_numbers_for_hand_calculation_are_integers() -> None:
     result = tiny_crane.run()
     for part in (result.x, result.free.q, result.free.k, result.free.v, result.free.scores):
         assert torch.equal(part, part.round())
@@ -34,7 +34,7 @@ def test_all_that_is_to_be_worked_out_by_hand_is_whole() -> None:
 
 
 def _numbers(tables: Tables, draw: Iterator[float]) -> dict[str, Any]:
-    """As many numbers as the tables hold, by the names of the oracle's."""
+    """Numbers for all tables, by the oracle's names."""
     heads = [tuple(_filled(part, draw) for part in head) for head in tables.heads]
     named = {"words": tables.tokens, "positions": tables.positions, "merge": tables.merge}
     named |= {"back": tables.back, "widen": np.column_stack([tables.widen, tables.bias])}
@@ -53,13 +53,13 @@ def _tables(of: dict[str, Any]) -> Tables:
     return Tables(of["words"], of["positions"], heads, of["merge"], widen, bias, of["back"])
 
 
-def _agree(of: dict[str, Any]) -> None:
-    result, expected = tiny_crane.run(_tables(of)), tiny_worked_out(**of)
+def _check(of: dict[str, Any]) -> None:
+    result, expected = tiny_crane.run(_tables(of)), tiny_run_with(**of)
     assert_allclose(result.free.weights, expected.pop("free"), atol=2e-3)
-    looks = np.stack([head.weights for head in result.heads])
-    assert_allclose(looks, expected.pop("looks"), atol=2e-3)
+    patterns = np.stack([head.weights for head in result.heads])
+    assert_allclose(patterns, expected.pop("looks"), atol=2e-3)
     assert_allclose(result.probabilities, softmax(np.asarray(result.logits, float)), atol=1e-6)
-    del expected["probabilities"]  # of logits that are large, and a little off
+    del expected["probabilities"]  # checked above, as large logits are inexact
     for name, values in expected.items():
         error = 2e-3 * max(1, abs(values).max())
         assert_allclose(getattr(result, name), values, atol=error, err_msg=name)
@@ -67,29 +67,29 @@ def _agree(of: dict[str, Any]) -> None:
 
 @settings(max_examples=12)
 @given(strategies.randoms(use_true_random=False), strategies.sampled_from([0.01, 1, 2]))
-def test_any_tables_are_read_as_by_the_oracle(draw, largest) -> None:  # type: ignore[no-untyped-def]
-    _agree(_numbers(MADE, iter(lambda: round(draw.uniform(-largest, largest), 3), None)))
+def test_random_tables_equal_the_oracle(draw, largest) -> None:  # type: ignore[no-untyped-def]
+    _check(_numbers(MADE, iter(lambda: round(draw.uniform(-largest, largest), 3), None)))
 
 
 @pytest.mark.parametrize("cycle", [(0,), (10,), (-10,), (10, -10, 0), (0.001, 0)])
-def test_the_smallest_and_largest_tables_too(cycle: tuple[float, ...]) -> None:
-    _agree(_numbers(MADE, (cycle[n % len(cycle)] for n in range(1000))))
+def test_extreme_tables_equal_the_oracle(cycle: tuple[float, ...]) -> None:
+    _check(_numbers(MADE, (cycle[n % len(cycle)] for n in range(1000))))
 
 
-def test_the_oracle_for_any_tables_tells_the_same_story() -> None:
+def test_both_oracles_agree() -> None:
     words, positions, merge, back, widen, bias = (
         np.array(getattr(MADE, name))
         for name in ("tokens", "positions", "merge", "back", "widen", "bias")
     )
     heads = [tuple(np.array(part) for part in head) for head in MADE.heads]
-    result = tiny_worked_out(words, positions, heads, merge, np.column_stack([widen, bias]), back)
-    for name, values in tiny_story().items():
+    result = tiny_run_with(words, positions, heads, merge, np.column_stack([widen, bias]), back)
+    for name, values in tiny_run().items():
         if name in result:
             assert_allclose(result[name], values, atol=1e-12, err_msg=name)
 
 
 def network() -> GPT2:
-    """The package's own GPT-2 with these tables, and nothing in place of its LayerNorms."""
+    """The package's own GPT-2 with these tables and without LayerNorms."""
     config = GPT2Config(
         vocab_size=5,
         n_positions=4,
@@ -123,7 +123,7 @@ def network() -> GPT2:
     return made
 
 
-def test_it_is_gpt2_without_its_norms() -> None:
+def test_tiny_crane_is_gpt2_without_norms() -> None:
     with torch.inference_mode():
         logits = network()(torch.tensor([tiny_crane.IDS]))[0]
     assert_allclose(logits, tiny_crane.run().logits, atol=1e-5)
