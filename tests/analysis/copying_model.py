@@ -13,7 +13,7 @@ from tests.bundled import bundled_model
 
 
 def copying_model() -> gpt2viz.Model:
-    """Two layers: head 0.0 attends one back, head 1.0 to what followed the token before.
+    """Two layers: head 0.0 attends one back, head 1.0 to the successor of its token.
 
     Channels: 12 of the token, 12 of its position, 12 where head 0.0 writes the previous token, and
     the same again with the opposite sign, so that LayerNorm finds a mean of 0 and one length.

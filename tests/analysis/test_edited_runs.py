@@ -145,7 +145,7 @@ class Edited(NamedTuple):
     def is_active(self, layer: int, part: str) -> bool:
         return f"h.{layer}.{part}" not in self.silent
 
-    def written(self, layer: int, heads: np.ndarray) -> np.ndarray:
+    def written_by_heads(self, layer: int, heads: np.ndarray) -> np.ndarray:
         """Each head's own contribution to the stream, from a layer's (nh, T, hs): (nh, T, C)."""
         W_O, _ = self.of.out_proj(layer)
         return np.einsum("htd,hdc->htc", heads, W_O) * self.is_active(layer, "attn")
@@ -211,7 +211,7 @@ class Case:
 
     def from_keys(self, layer: int, keys: Sequence[int]) -> np.ndarray:
         """The contribution of keys to every query, by head: (nh, T, C)."""
-        return self.edited.written(layer, self.heads_from_keys(layer, keys))
+        return self.edited.written_by_heads(layer, self.heads_from_keys(layer, keys))
 
 
 @pytest.fixture(scope="module", params=FAMILIES)
@@ -327,7 +327,7 @@ def contributions(case: Case) -> None:
             *(
                 share(x)
                 for n in range(N_LAYER)
-                for x in case.edited.written(n, theirs["head_output"][n])[:, row]
+                for x in case.edited.written_by_heads(n, theirs["head_output"][n])[:, row]
             ),
         ]
         ones = result.token_embedding, result.position_embedding, result.norm_bias
@@ -419,7 +419,7 @@ def reconstruction_with_wrong_weights(case: Case) -> None:
         weights[0, head, LAST] = weights[0, head, LAST, ::-1]
         altered = with_stages(run, {("weights", layer): weights})
         heads = case.edited.become(layer, weights[0] @ case.theirs["v"][layer][case.of.groups])
-        apart = case.edited.written(layer, heads - case.theirs["head_output"][layer])
+        apart = case.edited.written_by_heads(layer, heads - case.theirs["head_output"][layer])
         result, _ = difference_from_run(case.model, altered, layer)
         assert result == pytest.approx(np.abs(apart.sum(axis=0)).max(), rel=1e-3, abs=1e-5)
 

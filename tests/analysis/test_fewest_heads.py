@@ -39,7 +39,7 @@ def copying() -> gpt2viz.Model:
 
 
 def test_hand_built_circuit_is_found(copying: gpt2viz.Model) -> None:
-    """ "a b c d a" goes on with b, and "c b a d a" with d: it takes both heads, and no other."""
+    """ "a b c d a" goes on with b, and "c b a d a" with d: this takes both heads alone."""
     result = gpt2viz.fewest_heads(copying, [1, 5, 2, 6, 1], [2, 5, 1, 6, 1], (5, 6))
     assert result.keeping() == ((0, 0), (1, 0))
     assert set(result.given_up[:2]) == {(0, 1), (1, 1)}
@@ -124,7 +124,7 @@ def test_search_reports_progress_and_can_be_stopped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model = gpt2viz.load_model(write_checkpoint(tmp_path, n_layer=2))
-    monkeypatch.setattr(patching, "AT_ONCE", 2 * 3 * 4)  # both texts of four heads
+    monkeypatch.setattr(patching, "AT_ONCE", 2 * 3 * 4)  # both texts, for four heads
     reports: list[tuple[int, float]] = []
 
     def progress(so_far: FewestHeads, share: float) -> None:

@@ -85,7 +85,7 @@ def test_each_metric(tiny: gpt2viz.Model) -> None:
 def test_sweep_reports_progress_and_can_be_stopped(
     tiny: gpt2viz.Model, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(patching, "AT_ONCE", 5 * 5)  # five tokens are read anew
+    monkeypatch.setattr(patching, "AT_ONCE", 5 * 5)  # five tokens are read again
     reports: list[tuple[int, float]] = []
 
     def progress(so_far: gpt2viz.PatchSweep, share: float) -> None:
@@ -171,14 +171,14 @@ def test_published_heads_of_gpt2_small() -> None:
     encode = small.tokenizer.encode
     answer = [encode(name)[0] for name in (" Mary", " John")]
 
-    def ranked(stage: str) -> list[tuple[int, int]]:
+    def rank_heads(stage: str) -> list[tuple[int, int]]:
         values = gpt2viz.patch_sweep(small, *texts, stage, answer).values
         return [divmod(int(n), 12) for n in (-values).ravel().argsort()]
 
-    outputs = ranked("head_output")
+    outputs = rank_heads("head_output")
     assert {(9, 9), (9, 6), (10, 0)} <= set(outputs[:12])
     assert {(10, 7), (11, 10)} <= set(outputs[-6:])
-    assert {(7, 3), (7, 9), (8, 6), (8, 10)} <= set(ranked("v")[:12])
+    assert {(7, 3), (7, 9), (8, 6), (8, 10)} <= set(rank_heads("v")[:12])
     clean, corrupted = (encode(text, bos=True) for text in texts)
     path = gpt2viz.patch_path(small, clean, corrupted, "8.6", "9.9", "q", answer)
     assert path.restored == pytest.approx(0.083, abs=0.02)

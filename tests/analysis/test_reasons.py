@@ -117,7 +117,7 @@ def shares_by_hand(of: Oracle, trace: gpt2viz.Trace, step: Step) -> dict[tuple[s
 def path_by_hand(
     of: Oracle, trace: gpt2viz.Trace, step: Step
 ) -> list[tuple[Step, str, str, float]]:
-    """Cell, side, part and share, one part after the other."""
+    """(cell, side, part, share) of each step of the path."""
     layer, head, query, key = step
     if np.count_nonzero(trace.stage("weights", layer, head)[query]) == 1:
         return []
@@ -174,7 +174,7 @@ def test_hand_built_induction() -> None:
 
 
 def test_copying_after_another_token_is_not_induction() -> None:
-    """Each token looks for what followed the next one of the vocabulary."""
+    """Each token attends to what followed the vocabulary's next token."""
     model = copying_model()
     inner: Any = model.network
     with torch.no_grad():
@@ -289,7 +289,7 @@ def test_untrained_model_has_no_rule() -> None:
 
 
 def test_token_rules_need_a_token_better_than_others() -> None:
-    """Untrained models of one layer: each other token in the key's place, by loops."""
+    """In untrained models of one layer, with every other token as the key, by loops."""
     claims, refused = 0, 0
     for seed in range(3):
         config = GPT2Config(vocab_size=150, n_positions=16, n_embd=24, n_layer=1, n_head=4)
@@ -325,7 +325,7 @@ def test_token_rules_need_a_token_better_than_others() -> None:
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_by_token_equals_a_change_of_the_embedding(tmp_path: Path, family: str) -> None:
-    """The change of a token's embedding, step by step through both heads, scales held."""
+    """The change of a token's embedding, step by step through both heads, with fixed scales."""
     model = gpt2viz.load_model(write_model(tmp_path, family))
     trace, of = gpt2viz.trace(model, IDS, edits=parse_edits("scale:0.1:-2")), oracle(tmp_path)
     layer, head, query, key, writer = 1, 2, 5, 4, 1

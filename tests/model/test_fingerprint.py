@@ -66,11 +66,11 @@ def test_checksum_is_computed_once_and_never_for_own_runs(
     read: list[Path] = []
     original = fingerprint.sha256_of
 
-    def counted(*files: Path) -> str:
+    def count_reads(*files: Path) -> str:
         read.extend(files)
         return original(*files)
 
-    monkeypatch.setattr(fingerprint, "sha256_of", counted)
+    monkeypatch.setattr(fingerprint, "sha256_of", count_reads)
     x, y = twins
     for _ in range(3):
         gpt2viz.contributions(x, gpt2viz.trace(x, IDS), 7)

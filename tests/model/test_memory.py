@@ -31,7 +31,7 @@ def test_header_gives_the_memory_of_the_weights(folder: Path, tmp_path: Path) ->
     assert weight_bytes(tmp_path / "other") == untied.nbytes == weight_bytes(folder) + 420 * 24 * 4
 
 
-def test_a_model_that_does_not_fit_is_refused_before_it_is_read(
+def test_model_that_does_not_fit_is_refused_before_reading(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(memory, "free_memory", lambda: 200_000)
@@ -130,7 +130,7 @@ def test_overwritten_file_leaves_the_loaded_model_intact(folder: Path) -> None:
     assert run_fork(run_model) == 0
 
 
-def test_a_file_that_changes_while_it_is_read_is_refused(
+def test_file_changed_while_reading_is_refused(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     original = weights.read

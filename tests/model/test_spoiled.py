@@ -146,8 +146,8 @@ def put_value(content: bytes, random: Random) -> bytes:
     """Replace one value of JSON, of a safetensors header, or of a list of merges."""
     if content.startswith(b"#version"):
         lines = content.split(b"\n")
-        odd = repr(random.choice(BAD_VALUES)).encode() * random.choice([1, 1, 3])
-        return b"\n".join([*lines, *[odd] * random.choice([1, 300_000])])
+        bad = repr(random.choice(BAD_VALUES)).encode() * random.choice([1, 1, 3])
+        return b"\n".join([*lines, *[bad] * random.choice([1, 300_000])])
     if content.startswith(b"{"):
         return _with_bad_value(json.loads(content), random)
     length = int.from_bytes(content[:8], "little")

@@ -190,7 +190,7 @@ def test_packing_takes_five_bits_a_number(tmp_path: Path) -> None:
 WTE, GAIN, FC = "wte.weight", "ln_f.weight", "h.1.mlp.c_fc.weight"
 
 
-def deflated(numbers: bytes) -> torch.Tensor:
+def deflate(numbers: bytes) -> torch.Tensor:
     coder = zlib.compressobj(9, zlib.DEFLATED, -15)
     return torch.frombuffer(bytearray(coder.compress(numbers) + coder.flush()), dtype=torch.uint8)
 
@@ -208,9 +208,9 @@ def deflated(numbers: bytes) -> torch.Tensor:
         (lambda w: w.update({WTE: torch.zeros(10**5, dtype=torch.uint8)}), "wte.weight is"),
         (lambda w: w.update({WTE: w[WTE][:-9]}), "wte.weight isn't 10,080 numbers"),
         (lambda w: w.update({WTE: torch.cat([w[WTE], w[WTE][:5]])}), "isn't 10,080 numbers"),
-        (lambda w: w.update({WTE: deflated(b"\1" * 10_081)}), "isn't 10,080 numbers"),
-        (lambda w: w.update({WTE: deflated(b"\1" * 10**7)}), "isn't 10,080 numbers"),
-        (lambda w: w.update({WTE: deflated(b"\1" * 9)}), "isn't 10,080 numbers"),
+        (lambda w: w.update({WTE: deflate(b"\1" * 10_081)}), "isn't 10,080 numbers"),
+        (lambda w: w.update({WTE: deflate(b"\1" * 10**7)}), "isn't 10,080 numbers"),
+        (lambda w: w.update({WTE: deflate(b"\1" * 9)}), "isn't 10,080 numbers"),
         (lambda w: w.update({WTE: torch.full((99,), 255, dtype=torch.uint8)}), "wte.weight: Error"),
         (lambda w: w[f"{WTE}.step"].fill_(float("nan")), r"wte.weight.step holds nan"),
         (lambda w: w[f"{WTE}.step"].fill_(9e14), r"wte.weight holds .*e\+1"),

@@ -41,7 +41,7 @@ def test_short_form_reads_back_as_the_same_edits(edits: list[Edit]) -> None:
 def test_every_kind_equals_numpy(
     tiny_folder: Path, tiny: gpt2viz.Model, explicit: bool, subtests: pytest.Subtests
 ) -> None:
-    """Patches: ``test_patches``; what is computed of edited runs: ``test_edited_runs``."""
+    """``test_patches`` has patches, and ``test_edited_runs`` the analyses of edited runs."""
     kinds = {edit.kind for text in CASES for edit in parse_edits(text)}
     assert kinds | {"patch"} == set(OURS)
     plain, edited = gpt2viz.trace(tiny, IDS), oracle_of_edits(tiny_folder, tiny)

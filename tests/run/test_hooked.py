@@ -132,7 +132,7 @@ def test_patch_source_runs_with_the_same_hooks(tiny: gpt2viz.Model) -> None:
 
 
 def test_invalid_hooks_are_refused(tiny: gpt2viz.Model) -> None:
-    def inside(x: Any) -> Any:
+    def run_inside(x: Any) -> Any:
         gpt2viz.trace(tiny, IDS)
         return x
 
@@ -146,7 +146,7 @@ def test_invalid_hooks_are_refused(tiny: gpt2viz.Model) -> None:
         "gave back NoneType, and must": {"q.1": lambda _x: None},
         "gave back ndarray (1, 4, 5), and": {"q.1": lambda x: x.sum(-1)},
         "gave back str": {"q.1": lambda _x: "q"},
-        "can't run a model itself": {"q.1": inside},
+        "can't run a model itself": {"q.1": run_inside},
     }
     for message, hooks in cases.items():
         with pytest.raises(gpt2viz.GPT2VizError, match=re.escape(message)):

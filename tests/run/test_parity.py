@@ -105,7 +105,7 @@ def check(actual: Any, expected: Any, key: str) -> None:
 
 
 def check_run(trace: gpt2viz.Trace, expected: dict[str, Any]) -> None:
-    """The logits, and every stage of every layer, and of every head by itself."""
+    """The logits, and every stage of every layer and every head."""
     assert_allclose(trace.logits[0], expected["logits"], **TOLERANCE)
     keys = {stage.key for stage in trace.graph.values() if stage.keep}
     assert keys - expected.keys() <= {"token_embedding", "position_embedding"}

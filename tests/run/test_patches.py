@@ -37,7 +37,7 @@ def patch_text(stage: str, layer: int, head: int, position: int | None) -> str:
     return f"patch:{stage}:{target}" + ("" if position is None else f":{position}")
 
 
-def patched(
+def patched_run(
     folder: Path, causal: bool, off: Sequence[tuple[int, int]], texts: Any, where: str, index: Any
 ) -> dict[str, Any]:
     """The run by NumPy, with a part of one stage from the second text's run."""
@@ -74,7 +74,7 @@ def test_patches_equal_numpy(pair: Any, subtests: pytest.Subtests) -> None:
                     at = slice(None) if position is None else position
                     index = at if stage in STREAMS else (1, at)
                     where = f"{stage}.{layer}"
-                    expected = patched(folder, causal, off, (into, source), where, index)
+                    expected = patched_run(folder, causal, off, (into, source), where, index)
                     for explicit in (True, False)[: 1 + (stage != "weights")]:
                         options: dict[str, Any] = {"edits": edits, "patch_from": source}
                         run = gpt2viz.trace(ours, into, causal, explicit=explicit, **options)

@@ -119,7 +119,7 @@ def with_about(**values: str) -> Callable[[Path], None]:
     return modify("about", lambda about: np.array(json.dumps(json.loads(str(about)) | values)))
 
 
-def stray(path: Path) -> None:
+def write_junk(path: Path) -> None:
     with zipfile.ZipFile(path, "w") as entries:
         entries.writestr("about.npy", b"junk")
 
@@ -129,7 +129,7 @@ def stray(path: Path) -> None:
     [
         (lambda path: path.write_bytes(b"junk"), "no file of a trace"),
         (lambda path: path.unlink(), "no file of a trace"),
-        (stray, "no file of a trace"),
+        (write_junk, "no file of a trace"),
         (compress, "its arrays are larger than the file"),
         (modify("q.1", lambda _: None), "no file of a trace"),
         (modify("q.1", lambda q: q[:, :2]), r"q\.1 is \(1, 2, 2, 6\) of float32, not \(1, 4, 2"),

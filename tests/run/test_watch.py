@@ -255,14 +255,14 @@ def test_only_the_model_is_watched_and_all_is_restored() -> None:
     interface = transformers.AttentionInterface
     original, sdpa = interface.get_interface, interface()["sdpa"]
 
-    def elsewhere() -> None:
+    def watch_other() -> None:
         with torch.no_grad(), gpt2viz.watch(other) as run:
             theirs.extend([other(IDS).logits, run])
 
     with torch.no_grad():
         bare = other(IDS).logits
     with suppress(ZeroDivisionError), gpt2viz.watch(model) as run:
-        thread = threading.Thread(target=elsewhere)
+        thread = threading.Thread(target=watch_other)
         thread.start()
         thread.join()
         assert interface.get_interface is not original

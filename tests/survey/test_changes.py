@@ -157,7 +157,7 @@ def test_equal_parts_are_named_first(tiny: Model) -> None:
 
 
 def plant_head(model: Model, layer: int, head: int, seed: int, steps: int = 0) -> Model:
-    """The model with one head changed: its queries at random, and what it writes trained alone on
+    """The model with one head changed: noise in its queries, and its output matrix alone trained on
     the texts for some steps."""
     network = copy.deepcopy(model.network)
     generator, hs = torch.Generator().manual_seed(seed), model.config.head_dim
@@ -251,7 +251,7 @@ def test_restored_pieces_use_the_weights_of_before(tiny: Model) -> None:
                         for name in ("weight", "bias"):
                             of = [x.attention.get_submodule("c_attn") for x in (new, old)]
                             getattr(of[0], name)[rows] = getattr(of[1], name)[rows]
-        shares.append(apart(tiny, network, sample))
+        shares.append(mean_divergence(tiny, network, sample))
         back = restored.pieces[: len(shares) - 1]
         with torch.inference_mode():
             logits = network(torch.tensor([sample[0]]))[0, -1].numpy()
@@ -273,7 +273,7 @@ def test_words_name_the_pieces_that_undo_most() -> None:
     assert first.words() == "0.1 alone, put back, undoes 90 % of the change in the answers."
 
 
-def apart(before: Model, network: torch.nn.Module, sample: list[list[int]]) -> float:
+def mean_divergence(before: Model, network: torch.nn.Module, sample: list[list[int]]) -> float:
     """KL(before ‖ network) over all tokens of a sample, in bits, by NumPy."""
     total = []
     for ids in sample:

@@ -232,7 +232,7 @@ LENGTH = {
 }
 
 
-def growing(name: str, growth: list[int]) -> str:
+def growing_ones(name: str, growth: list[int]) -> str:
     """Ones of the right shape for five tokens; for each further one the axes grow by ``growth``."""
     axes = zip(cases()[name][0].expected.shape, growth, strict=False)
     return f"ones({','.join(f'({LENGTH[name]}-5)*{more}+{size}' for size, more in axes)})"
@@ -260,7 +260,7 @@ def right_bytes() -> int:
 def test_wrong_growth_is_refused_and_takes_no_memory(grown: dict[str, list[int]]) -> None:
     """The shape is right for this text alone; the lines around the gap still run."""
     ids, given = list(run().token_ids), {name: texts[0] for name, texts in RIGHT.items()}
-    given |= {name: growing(name, growth) for name, growth in grown.items()}
+    given |= {name: growing_ones(name, growth) for name, growth in grown.items()}
     assert all(verdict_of(name, given[name]).kind == "values" for name in grown)
     follows = all(
         more == (size == "T")

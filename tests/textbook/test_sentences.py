@@ -102,7 +102,7 @@ def test_printed_rows_of_weights_equal_the_computed() -> None:
     rows = [c for c in claims("E7") if "before masking" in c.what]
     assert [c.what.split("“")[1].split("”")[0] for c in rows] == ["A", "crane", "ate"]
     for claim, row in zip(rows, softmax(SCALED), strict=False):
-        assert sum(map(float, claim.printed.split())) == pytest.approx(1)  # as its reason says
+        assert sum(map(float, claim.printed.split())) == pytest.approx(1)  # as the reason states
         assert 1 - sum(row[:3]) > 0.2
     first = next(c for c in claims("E19") if "first gives them" in c.what)
     assert first.verdict == "differs"

@@ -262,7 +262,7 @@ def test_nudge_toward_a_score_without_targets_is_refused() -> None:
 def test_alike_loss_is_the_squared_excess_of_cosines() -> None:
     network = new_network(RECIPE)
     read = np.random.default_rng(0).integers(0, 600, (4, 16))
-    with torch.no_grad():  # heads 0 and 1 of layer 0 become the same, all others stay apart
+    with torch.no_grad():  # heads 0 and 1 of layer 0 become equal, no others
         for name in ("h.0.attn.c_attn.weight", "h.0.attn.c_attn.bias"):
             weight, hs = network.get_parameter(name), RECIPE.n_embd // 2
             for start in (0, RECIPE.n_embd):
