@@ -47,7 +47,7 @@ class Parameter:
 class SelectParam(Parameter):
     """One of a few values, or none."""
 
-    values = "one of those offered"
+    values = "one of the options"
 
 
 class Switch(Parameter):
@@ -65,13 +65,13 @@ class Text(Parameter):
 class MultiParam(Parameter):
     """Some of a few numbers."""
 
-    values = "numbers with commas between, such as `0,2`"
+    values = "comma-separated numbers, such as `0,2`"
 
 
 class ListParam(Parameter):
     """A list that no single widget holds, in a short form of its own."""
 
-    values = "a list with commas between"
+    values = "a comma-separated list"
 
 
 def move_tokens(raw: str, to: To, _all: Mapping[str, str]) -> str:
@@ -120,16 +120,16 @@ OF_EVERY_PAGE: tuple[Parameter, ...] = (
     TEXT := Text("text", "The sentence", "The cat sat on the mat and the cat sat", on=pages.MENU),
     MODEL := SelectParam("model", "The model, by its name", on=pages.MENU),
     CAUSAL := Switch("causal", "The causal mask", True, on=pages.MENU),
-    BOS := Switch("bos", "The token that may begin a text goes first", on=pages.MENU),
+    BOS := Switch("bos", "Put the beginning-of-text token first", on=pages.MENU),
     QUERY := SelectParam(
-        "query", "The chosen token, by its place", on=pages.MENU, moves=move_tokens
+        "query", "The chosen token, by position", on=pages.MENU, moves=move_tokens
     ),
-    FROM := SelectParam("from", "Of a long text's tokens: the first that is shown", on=pages.MENU),
+    FROM := SelectParam("from", "The first token that is shown of a long text", on=pages.MENU),
     TOUR := SelectParam("tour", "The step of the tour", on=pages.PAGES),
     PRESENT := Switch(
         "present", "Large labels and no controls, for a lecture room", False, on=pages.PAGES
     ),
-    ADDED := Text("added", "Which of the pages that other packages add", on=(pages.ADDED,)),
+    ADDED := Text("added", "A page that another package adds", on=(pages.ADDED,)),
 )
 
 #: Parameters of single pages, or of some.
@@ -144,7 +144,7 @@ _OF_PAGES: tuple[Parameter, ...] = (
         moves=move_part,
         of=(TEXT, BOS),
     ),
-    MORE := MultiParam("more", "Heads that are drawn over the chosen one", on=(pages.ATTENTION,)),
+    MORE := MultiParam("more", "Heads drawn over the chosen one", on=(pages.ATTENTION,)),
     SHOW := SelectParam(
         "show",
         "What is shown: `weights`, `rest` (without the first column) or `norms` (value-weighted)",
@@ -152,7 +152,7 @@ _OF_PAGES: tuple[Parameter, ...] = (
         on=_FIRST,
     ),
     WORDS := Switch("words", "Tokens grouped into words", False, on=_FIRST),
-    KEY := SelectParam("key", "The key token, by its place", on=(pages.HEAD,), moves=move_tokens),
+    KEY := SelectParam("key", "The key token, by position", on=(pages.HEAD,), moves=move_tokens),
     SEE := SelectParam(
         "see",
         "The head in the `run` of the sentence, `why` it looks there, or by its `weights` alone",
@@ -161,13 +161,13 @@ _OF_PAGES: tuple[Parameter, ...] = (
     ),
     TOKEN := Text(
         "token",
-        "By its weights: what the head makes of this token, as it is written on screen",
+        "By its weights: the token whose effect is shown, as written on screen",
         on=(pages.HEAD,),
         of=(QUERY,),
     ),
     WHY := ListParam(
         "why",
-        "Why does it look there? The heads on the way down, each by layer and head, query and key: "
+        "Why does it look there? Heads on the path down, each by layer and head, query and key: "
         "`0.0:2:1`",
         on=(pages.HEAD,),
         moves=move_steps,
@@ -182,11 +182,11 @@ _OF_PAGES: tuple[Parameter, ...] = (
     ),
     WITHOUT := Switch(
         "without",
-        "Why: the whole model is run without each of the heads too",
+        "Why: also run the whole model without each of the heads",
         False,
         on=(pages.HEAD,),
     ),
-    EDITED := Switch("edited", "Why: of the run with the `edits`", False, on=(pages.HEAD,)),
+    EDITED := Switch("edited", "Why: for the run with the `edits`", False, on=(pages.HEAD,)),
     DIFFERS := SelectParam(
         "differs",
         "What differs between the sides: `layers`, `mask`, `text`, `head` or `model`",
@@ -195,29 +195,29 @@ _OF_PAGES: tuple[Parameter, ...] = (
     ),
     LAYERS := MultiParam("layers", "Two to four layers, side by side", on=_SIDES),
     COMPARE := SelectParam(
-        "compare", "All heads of a layer in place of the chosen one: `mean` or `rollout`", on=_SIDES
+        "compare", "All heads of a layer instead of the chosen one: `mean` or `rollout`", on=_SIDES
     ),
     FIND := SelectParam(
         "find",
-        "How to look: `habit`, `look`, `pattern`, `head`, `all` or `wiring`",
+        "How to find heads: `habit`, `look`, `pattern`, `head`, `all` or `wiring`",
         "habit",
         on=_FIND,
     ),
-    HABIT := SelectParam("habit", "The score that heads are ranked by", "induction", on=_FIND),
+    HABIT := SelectParam("habit", "The score by which heads are ranked", "induction", on=_FIND),
     ON := SelectParam(
         "on",
         "Scores on the `sentence`, the `probe` or `texts`, or by the `weights` alone",
         on=_FIND,
     ),
     ONLY := MultiParam("only", "Layers whose heads are listed", on=_FIND),
-    KEYS := MultiParam("keys", "Tokens that are looked at, by place", on=_FIND, moves=move_tokens),
-    RANK := SelectParam("rank", "What a look is measured by", "attention weight", on=_FIND),
+    KEYS := MultiParam("keys", "The attended tokens, by position", on=_FIND, moves=move_tokens),
+    RANK := SelectParam("rank", "How attention to them is measured", "attention weight", on=_FIND),
     PATTERN := SelectParam("pattern", "The pattern that is drawn", "back", on=_FIND),
     N := SelectParam("n", "The pattern's number", on=_FIND, moves=move_token_of_pattern),
     CELLS := ListParam(
         "cells", "Cells painted over the pattern: `3:1,4:2`", on=_FIND, moves=move_cells
     ),
-    ALIKE := SelectParam("alike", "How alike the heads of a group are at least", 0.9, on=_FIND),
+    ALIKE := SelectParam("alike", "The minimum similarity of heads in a group", 0.9, on=_FIND),
     MEASURE := SelectParam(
         "measure",
         "Wiring: how heads are compared, by the Projection `kernel` or the `ratio` of norms",
@@ -225,7 +225,7 @@ _OF_PAGES: tuple[Parameter, ...] = (
         on=_FIND,
     ),
     INTO := SelectParam("into", "Wiring: edges into `q`, `k` or `v`, or `all`", "all", on=_FIND),
-    MOST := SelectParam("most", "Wiring: so many edges at most, the strongest", 20, on=_FIND),
+    MOST := SelectParam("most", "Wiring: the number of strongest edges", 20, on=_FIND),
     EDGE := ListParam(
         "edge",
         "Wiring: the chosen edge, from a head into another's q, k or v: `0.0:1.4:k`",
@@ -237,16 +237,16 @@ _OF_PAGES: tuple[Parameter, ...] = (
     ),
     SCORE := SelectParam("score", "The score that is followed", on=_GROWTH),
     STEP := SelectParam(
-        "step", "The point of a training, by its steps, of the model's own checkpoints", on=_GROWTH
+        "step", "The training step of one of the model's own checkpoints", on=_GROWTH
     ),
-    SINCE := SelectParam("since", "The step that the chosen one is compared with", on=_GROWTH),
-    AGAINST := SelectParam("against", "The head whose birth stands beside: `1.7`", on=_GROWTH),
+    SINCE := SelectParam("since", "The step with which the chosen one is compared", on=_GROWTH),
+    AGAINST := SelectParam("against", "The head whose birth is compared: `1.7`", on=_GROWTH),
     PREDICT := SelectParam("predict", "The `next` token, or `generate` more", "next", on=_PREDICT),
     TEMPERATURE := SelectParam("temperature", "Temperature", 1.0, on=_PREDICT),
     TOP_K := SelectParam("top_k", "Top-k", "all", on=_PREDICT),
     TOP_P := SelectParam("top_p", "Top-p", 1.0, on=_PREDICT),
-    EXPLAIN := Text("explain", "The token whose logit is taken apart", on=_PREDICT),
-    MINUS := Text("minus", "The token whose logit is taken away", "nothing", on=_PREDICT),
+    EXPLAIN := Text("explain", "The token whose logit is decomposed", on=_PREDICT),
+    MINUS := Text("minus", "The token whose logit is subtracted", "nothing", on=_PREDICT),
     WHAT_IF := SelectParam(
         "what_if",
         "`edits` of one run, or patching: what the answer `depends` on",
@@ -255,17 +255,17 @@ _OF_PAGES: tuple[Parameter, ...] = (
     ),
     EDITS := ListParam(
         "edits",
-        "Edits in the order in which they act: `off:1.3,window:2`",
+        "Edits in the order in which they apply: `off:1.3,window:2`",
         on=(pages.ATTENTION, pages.WHAT_IF, pages.HEAD),
         moves=move_edits,
     ),
-    SEED := SelectParam("seed", "What decides the draws", 0, on=_PREDICT),
+    SEED := SelectParam("seed", "The seed of sampling", 0, on=_PREDICT),
     NEW := ListParam(
-        "new", "Tokens written so far, after a sign of what they continue", on=_PREDICT
+        "new", "Tokens generated so far, after a checksum of what they continue", on=_PREDICT
     ),
     CACHE := Switch("cache", "Generate: the cache of keys and values is shown", False, on=_PREDICT),
-    ROOM := SelectParam("room", "Tokens that a cache of a fixed size has room for", 4, on=_PREDICT),
-    SINKS := SelectParam("sinks", "The text's first tokens, which it keeps", 1, on=_PREDICT),
+    ROOM := SelectParam("room", "The size of a fixed cache, in tokens", 4, on=_PREDICT),
+    SINKS := SelectParam("sinks", "The number of first tokens that it keeps", 1, on=_PREDICT),
     TEXT2 := Text("text2", "The second sentence", on=(*_SIDES, *_FIND, *_WHAT_IF)),
     MATCH := ListParam(
         "match",
@@ -275,7 +275,7 @@ _OF_PAGES: tuple[Parameter, ...] = (
         of=(TEXT2,),
     ),
     WHOLE := Switch(
-        "whole", "The mean of all heads in place of one", False, on=(*_SIDES, *_WHAT_IF)
+        "whole", "The mean of all heads instead of one", False, on=(*_SIDES, *_WHAT_IF)
     ),
     LAYER2 := SelectParam("layer2", "The layer of B", on=_SIDES),
     HEAD2 := SelectParam("head2", "The head of B", 0, on=_SIDES),
@@ -285,13 +285,13 @@ _OF_PAGES: tuple[Parameter, ...] = (
     ),
     TEXTS := Text(
         "texts",
-        "The texts that two models are compared over, one on each line",
+        "The texts on which two models are compared, one per line",
         "",
         on=(*_SIDES, *_GROWTH),
     ),
     MOVED := SelectParam(
         "moved",
-        "By what heads moved: `output` or `pattern`, of the whole model or their `own`",
+        "How changes of heads are measured: `output` or `pattern`, of the model or their `own`",
         "own output",
         on=(*_SIDES, *_GROWTH),
     ),
@@ -308,8 +308,8 @@ _OF_PAGES: tuple[Parameter, ...] = (
         "logit difference",
         on=_WHAT_IF,
     ),
-    RIGHT := Text("right", "The next token that the first run is right with", on=_WHAT_IF),
-    WRONG := Text("wrong", "The one that the second run is wrong with", on=_WHAT_IF),
+    RIGHT := Text("right", "The right next token, of the first run", on=_WHAT_IF),
+    WRONG := Text("wrong", "The wrong next token, of the second run", on=_WHAT_IF),
     PIECE := SelectParam(
         "piece",
         "What of every head is patched: `head_output`, `q`, `k`, `v` or `weights`",
@@ -318,7 +318,7 @@ _OF_PAGES: tuple[Parameter, ...] = (
     ),
     PATCH := ListParam(
         "patch",
-        "Patching: the piece that is put into the other run, as an edit, "
+        "Patching: the piece that is copied into the other run, as an edit, "
         "`patch:residual_in:2:7` or `patch:q:1.4`",
         on=_WHAT_IF,
         moves=move_edits,
@@ -330,11 +330,11 @@ _OF_PAGES: tuple[Parameter, ...] = (
         "patch",
         on=_WHAT_IF,
     ),
-    FILTER := Text("filter", "Rows that are shown: those with this text", "", on=(pages.SHAPES,)),
+    FILTER := Text("filter", "Only rows with this text are shown", "", on=(pages.SHAPES,)),
     PART := SelectParam("part", "The section", "all", on=(pages.MODELS,)),
-    WORD := Text("word", "What is cut into tokens", " unbelievable", on=(pages.MODELS,)),
+    WORD := Text("word", "The text to tokenize", " unbelievable", on=(pages.MODELS,)),
     FIND_WORD := Text("find_word", "Words with this in name or meaning", "", on=(pages.GLOSSARY,)),
-    TERM := SelectParam("term", "The word that stands out", on=(pages.GLOSSARY,)),
+    TERM := SelectParam("term", "The highlighted word", on=(pages.GLOSSARY,)),
     CHAPTER := SelectParam("chapter", "The chapter"),
     EXAMPLE := SelectParam("example", "The worked example that the chapter opens at"),
 )
@@ -351,13 +351,13 @@ _OF_THE_BOOK: tuple[Parameter, ...] = (
     TARGET := SelectParam("target", "The word that comes next", "fish"),
     LEARN_LOGITS := ListParam("learn_logits", "Logits for what follows each letter"),
     LEARN_RATE := SelectParam("learn_rate", "The learning rate of one step", 3.0),
-    LEARN_SEED := SelectParam("learn_seed", "What decides a small training", 0),
+    LEARN_SEED := SelectParam("learn_seed", "The seed of a small training", 0),
     PLANE_WORDS := Text(
         "plane_words", "Words drawn as points", "king queen man woman cat dog river sea red green"
     ),
     PLANE_SUM := Text(
         "plane_sum",
-        "The first less the second plus the third, and what that should be",
+        "The first minus the second plus the third, and the expected word",
         "king man woman queen",
     ),
     TINY_WORDS := ListParam("tiny_words", "The tiny crane's token table"),
@@ -369,8 +369,8 @@ _OF_THE_BOOK: tuple[Parameter, ...] = (
     TINY_K1 := ListParam("tiny_k1", "W_K of its head 1"),
     TINY_V1 := ListParam("tiny_v1", "W_V of its head 1"),
     TINY_MERGE := ListParam("tiny_merge", "Its W_O"),
-    TINY_WIDEN := ListParam("tiny_widen", "Its MLP's way in, with biases"),
-    TINY_BACK := ListParam("tiny_back", "Its MLP's way back"),
+    TINY_WIDEN := ListParam("tiny_widen", "Its MLP's first matrix, with biases"),
+    TINY_BACK := ListParam("tiny_back", "Its MLP's second matrix"),
     MASK_SCORES := ListParam("mask_scores", "Scaled scores"),
     MIX_STEP := SelectParam("mix_step", "The step of the crane's mixture", 0),
     MERGE_STEP := SelectParam("merge_step", "The step of a word's merges", 0, of=(MODEL,)),
@@ -379,7 +379,7 @@ _OF_THE_BOOK: tuple[Parameter, ...] = (
     ORDER_WORDS := ListParam("order_words", "Word vectors"),
     ORDER_PLACES := ListParam("order_places", "Position vectors"),
     ORDER_ON := Switch("order_on", "Position vectors are added", False),
-    MASK_PLACES := Switch("mask_places", "The same for the mask alone", False),
+    MASK_PLACES := Switch("mask_places", "The same with only the mask", False),
     ORDER_MASK := Switch("order_mask", "The causal mask", False),
     CRANE := SelectParam("crane", "The sentence with the crane: `bird` or `machine`", "bird"),
     CRANE_HEAT := SelectParam("crane_heat", "The temperature of the crane's softmax", 1.0),
@@ -390,7 +390,7 @@ _OF_THE_BOOK: tuple[Parameter, ...] = (
     CRANE_K_MACHINE := ListParam("crane_k_machine", "Keys beside the machine"),
     CRANE_V_MACHINE := ListParam("crane_v_machine", "Values beside the machine"),
     JOURNEY_X := ListParam("journey_x", "Six words"),
-    JOURNEY_Q := SelectParam("journey_q", "The word that asks", 1),
+    JOURNEY_Q := SelectParam("journey_q", "The query's word", 1),
     HAND_TABLES := SelectParam("hand_tables", "Its tables: `named`, or drawn at `random`", "named"),
     HAND_X := ListParam("hand_x", "Four words"),
     HAND_WQ := ListParam("hand_wq", "W_Q"),
@@ -398,28 +398,28 @@ _OF_THE_BOOK: tuple[Parameter, ...] = (
     HAND_WV := ListParam("hand_wv", "W_V"),
     HS := SelectParam("hs", "The head size", 64),
     WAY_STEP := SelectParam("way_step", "The step of vectors that are split into heads", 0),
-    VALUES_X := ListParam("values_x", "Words that are found and hand over"),
-    VALUES_WV := ListParam("values_wv", "What they hand over: W_V"),
+    VALUES_X := ListParam("values_x", "Words that are attended to"),
+    VALUES_WV := ListParam("values_wv", "Their values: W_V"),
     WAY_B := SelectParam("way_B", "Texts at once", 2),
     WAY_T := SelectParam("way_T", "Tokens", 6),
     WAY_C := SelectParam("way_C", "Channels", 768),
     WAY_NH := SelectParam("way_nh", "Heads", 12),
     VARIANTS_X := ListParam("variants_x", "The input of four ways"),
-    VARIANTS_SEED := SelectParam("variants_seed", "What decides the weights", 0),
-    WEIGHTS_P := SelectParam("weights_p", "The chance of a weight to be dropped", 0.5),
-    WEIGHTS_SEED := SelectParam("weights_seed", "What decides which are dropped", 0),
+    VARIANTS_SEED := SelectParam("variants_seed", "The seed of the weights", 0),
+    WEIGHTS_P := SelectParam("weights_p", "The probability of dropping a weight", 0.5),
+    WEIGHTS_SEED := SelectParam("weights_seed", "The seed of dropout", 0),
     WEIGHTS_ON := Switch("weights_on", "As in training", True),
     LIN_X := ListParam("lin_x", "x of a linear layer"),
     LIN_W := ListParam("lin_w", "Its W"),
     LIN_B := ListParam("lin_b", "Its b"),
     WALK_X := ListParam("walk_x", "x of an MLP"),
-    WALK_SEED := SelectParam("walk_seed", "What decides its weights", 0),
+    WALK_SEED := SelectParam("walk_seed", "The seed of its weights", 0),
     CURVE := SelectParam("curve", "The curve between", "GELU (erf)"),
-    CURVE_X := ListParam("curve_x", "Where the curves are read"),
+    CURVE_X := ListParam("curve_x", "The inputs of the curves"),
     BLOCKS_X := ListParam("blocks_x", "The input of three MLPs"),
-    BLOCKS_SEED := SelectParam("blocks_seed", "What decides their tables", 0),
-    DROP_P := SelectParam("drop_p", "The chance to be dropped", 0.1),
-    DROP_SEED := SelectParam("drop_seed", "What decides what is dropped", 0),
+    BLOCKS_SEED := SelectParam("blocks_seed", "The seed of their tables", 0),
+    DROP_P := SelectParam("drop_p", "The dropout probability", 0.1),
+    DROP_SEED := SelectParam("drop_seed", "The seed of dropout", 0),
     DROP_ON := Switch("drop_on", "As in training", True),
     STREAM := ListParam("stream", "The stream, and what is added"),
     STREAM_STEP := SelectParam(
@@ -428,7 +428,7 @@ _OF_THE_BOOK: tuple[Parameter, ...] = (
     NORM := ListParam("norm", "x, gain and shift of a norm"),
     LANE_DEPTH := SelectParam("lane_depth", "Layers that a gradient runs back through", 12),
     DEPTH := SelectParam("depth", "Layers", 12),
-    LINE := SelectParam("line", "Of the eighty lines of code: the one that is looked at"),
+    LINE := SelectParam("line", "The chosen line of the eighty lines of code"),
     SIZE_VOCAB_SIZE := SelectParam("size_vocab_size", "Tokens of the vocabulary", 50_257),
     SIZE_N_POSITIONS := SelectParam("size_n_positions", "Tokens of the context", 1024),
     SIZE_N_LAYER := SelectParam("size_n_layer", "Layers", 12),
@@ -441,16 +441,16 @@ _OF_THE_BOOK: tuple[Parameter, ...] = (
     FLASH_T := SelectParam("flash_T", "Tokens read in tiles", 256),
     FLASH_SIZE := SelectParam("flash_size", "Keys of a tile", 64),
     RMS_X := ListParam("rms_x", "x of two norms"),
-    RMS_SHIFT := SelectParam("rms_shift", "What is added to all of it", 1.0),
+    RMS_SHIFT := SelectParam("rms_shift", "A constant added to all of it", 1.0),
     GATE_X := ListParam("gate_x", "x of a SwiGLU"),
     GATE_W := ListParam("gate_w", "Its gate"),
     GATE_UP := ListParam("gate_up", "Its up"),
     GATE_DOWN := ListParam("gate_down", "Its down"),
     GATE_C := SelectParam("gate_C", "Channels of an MLP in both forms", 768),
-    ROPE_QK := ListParam("rope_qk", "A query and a key to be turned"),
-    ROPE_Q := SelectParam("rope_q", "Where the query stands", 7),
-    ROPE_K := SelectParam("rope_k", "Where the key stands", 4),
-    ROPE_MOVE := SelectParam("rope_move", "How far both are moved on", 10),
+    ROPE_QK := ListParam("rope_qk", "A query and a key to rotate"),
+    ROPE_Q := SelectParam("rope_q", "The query's position", 7),
+    ROPE_K := SelectParam("rope_k", "The key's position", 4),
+    ROPE_MOVE := SelectParam("rope_move", "The shift of both positions", 10),
     GROUP_X := ListParam("group_x", "Words read by grouped heads"),
     GROUPS := SelectParam("groups", "Groups that share keys and values", 2),
     SINK_SCORES := ListParam("sink_scores", "Scores of a query that may find nothing"),

@@ -40,9 +40,7 @@ def test_a_page_a_parameter_and_a_stage_are_declared_and_there(tmp_path: Path) -
     value, message = result["odd"]
     assert value == 20
     assert "degrees: 7 can't be shown here. It must be 10 or 20 or 30." in message
-    assert (
-        "| `degrees` | How warm | one of those offered | `20` | Fair weather |" in result["table"]
-    )
+    assert "| `degrees` | How warm | one of the options | `20` | Fair weather |" in result["table"]
 
 
 def test_a_score_with_a_name_in_records_is_followed_through_a_training(

@@ -26,7 +26,7 @@ def _table(*rows: Sequence[str]) -> str:
 
 def address() -> str:
     """A row for each parameter."""
-    names = ("name", "what it chooses", "what it holds", "at first", "pages")
+    names = ("name", "what it chooses", "values", "default", "pages")
     return _table(names, *map(_parameter, parameters.PARAMETERS))
 
 
