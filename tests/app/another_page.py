@@ -1,7 +1,7 @@
-"""A copy of the app with one page, one parameter and one stage more, and what there is of them.
+"""A copy of the app with an additional page, parameter and stage, and checks of them.
 
-``added`` declares them in the copy, each in its place, and adds a view and a script.
-``python -m tests.app.another_page`` there prints in JSON what the page's visitors have then.
+``add_declarations`` declares them in the copy and adds a view and a script. In the copy,
+``python -m tests.app.another_page`` prints in JSON what a visitor of the page then gets.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from click.testing import CliRunner
 
 ROOT = Path(__file__).parents[2]
 
-#: A file -> lines that are put before the last of each block, which is there already.
+#: A file -> blocks of lines to insert before a block's last line, which the file already has.
 MORE = {
     "app/pages": """    WEATHER := Page("Fair weather", what="how warm it is", words="token head"),
     MODELS := """,
@@ -59,8 +59,8 @@ fair_weather.show()
 '''
 
 
-def added(folder: Path) -> None:
-    """Copy the app into a folder, and add page, parameter and stage, each in its place."""
+def add_declarations(folder: Path) -> None:
+    """Copy the app into a folder, and add the page, parameter and stage."""
     for name in ("gpt2viz", "pages", "tests"):
         shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("node_modules"))
     shutil.copy(ROOT / "app.py", folder)
@@ -79,8 +79,8 @@ def added(folder: Path) -> None:
     (folder / "pages/fair_weather.py").write_text(SCRIPT, encoding="utf-8")
 
 
-def visit() -> dict[str, object]:
-    """Visit the copy, in which this runs, and return what it shows of both."""
+def visit_page() -> dict[str, object]:
+    """Visit the page in the copy, in which this runs; what it shows."""
     import pytest
 
     from gpt2viz.app import server
@@ -111,7 +111,7 @@ def visit() -> dict[str, object]:
 
 
 def check_stage() -> None:
-    """Everything that shows stages has the one that is more, between its neighbours."""
+    """Everything that shows stages has the additional one, between its neighbours."""
     import gpt2viz
     from gpt2viz.cli import main
     from gpt2viz.textbook.diagram import edges
@@ -142,14 +142,14 @@ def check_stage() -> None:
     expected = 2 * np.tanh(run.stage("scaled_scores", 0, 4) / 2)
     for numbers in (shown, json.loads(printed)["values"], long.stage(key, 0, 4)):
         np.testing.assert_allclose(numbers, expected, atol=1e-5)
-    assert (key, 0) in run.captured  # so it is in the file of a run
+    assert (key, 0) in run.captured  # so a saved run has it
     row = "| `capped_scores` | Capped scores | 2 tanh(x / 2) | (B, nh, T, T) |  |"
     assert row in stages().splitlines()
 
 
 if __name__ == "__main__":
-    visited = visit()
+    visited = visit_page()
     check_stage()
-    # It takes two seconds of each process that imports it.
+    # Importing it takes two seconds.
     assert "torch._dynamo" not in sys.modules
     print(json.dumps(visited))

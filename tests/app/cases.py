@@ -1,4 +1,4 @@
-"""One test for many cases, all of which are tried."""
+"""One test for many cases, all of which are run."""
 
 from __future__ import annotations
 
@@ -13,30 +13,30 @@ import pytest
 def each(
     names: str | tuple[str, ...], cases: Iterable[Any]
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Have a test try every case, and tell all that fail: it is collected once.
+    """Collect a test once, run it for every case, and report all failures.
 
-    Written as ``pytest.mark.parametrize``, but the cases share the fixtures; what a case patches
-    with ``monkeypatch`` is undone after it.
+    Used like ``pytest.mark.parametrize``, but the cases share the fixtures; a case's patches by
+    ``monkeypatch`` are undone after it.
     """
-    every = list(cases)
+    all_cases = list(cases)
 
     def decorate(test: Callable[..., None]) -> Callable[..., None]:
         parameters = inspect.signature(test).parameters
         several = isinstance(names, tuple)
-        given = names if isinstance(names, tuple) else (names,)
+        arguments = names if isinstance(names, tuple) else (names,)
 
         @wraps(test)
-        def tried(subtests: Any, **fixtures: Any) -> None:
+        def run_cases(subtests: Any, **fixtures: Any) -> None:
             shared = fixtures | ({"subtests": subtests} if "subtests" in parameters else {})
-            for case in every:
+            for case in all_cases:
                 with subtests.test(ascii(case)[:100]), pytest.MonkeyPatch.context() as patch:
                     own = {"monkeypatch": patch} if "monkeypatch" in parameters else {}
                     values = case if several else (case,)
-                    test(**dict(zip(given, values, strict=True)), **shared | own)
+                    test(**dict(zip(arguments, values, strict=True)), **shared | own)
 
-        requests = [p for name, p in parameters.items() if name not in (*given, "subtests")]
+        requests = [p for name, p in parameters.items() if name not in (*arguments, "subtests")]
         fixture = inspect.Parameter("subtests", inspect.Parameter.POSITIONAL_OR_KEYWORD)
-        tried.__signature__ = inspect.Signature([fixture, *requests])  # type: ignore[attr-defined]
-        return tried
+        run_cases.__signature__ = inspect.Signature([fixture, *requests])  # type: ignore[attr-defined]
+        return run_cases
 
     return decorate

@@ -1,4 +1,4 @@
-"""The Textbook's chapters, opened once for all tests that only read them, and what they say."""
+"""Open the Textbook's chapters, once for all tests that only read them, and read their text."""
 
 from __future__ import annotations
 
@@ -14,71 +14,71 @@ from streamlit.testing.v1.element_tree import Block
 
 from gpt2viz.app.course.contents import CHAPTERS
 from gpt2viz.textbook.guesses import ROWS
-from tests.app.pages import _about_to_open, _opened, heatmaps, plain
+from tests.app.pages import _prepare, _run, heatmaps, plain
 
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)?|-?\\infty")
 
 
-def visit(name: str, /, **chosen: str) -> AppTest:
-    """A chapter opens for somebody to whom each row of weights was shown without a guess."""
-    return _revisit(name, {id: [] for id in ROWS}, {}, {}, chosen)
+def open_chapter(name: str, /, **chosen: str) -> AppTest:
+    """Open a chapter with each row of weights already shown, without a guess."""
+    return _open(name, {id: [] for id in ROWS}, {}, {}, chosen)
 
 
-def revisit(
+def resume(
     name: str,
     /,
     guesses: Mapping[str, list[int]] | None = None,
     answers: Sequence[str] = (),
     typed: Mapping[str, str] | None = None,
 ) -> AppTest:
-    """A chapter opens for somebody who has made these guesses and given or typed these answers.
+    """Open a chapter with stored guesses and answers, and with typed answers.
 
-    With no ``guesses``, each row of weights was shown without one.
+    Without ``guesses``, each row of weights is already shown.
     """
     shown: dict[str, list[int]] = {id: [] for id in ROWS}
-    given = {name: list(answers)} if answers else {}
-    return _revisit(name, shown if guesses is None else dict(guesses), given, typed or {}, {})
+    stored = {name: list(answers)} if answers else {}
+    return _open(name, shown if guesses is None else dict(guesses), stored, typed or {}, {})
 
 
-def _revisit(
+def _open(
     name: str,
     guesses: dict[str, list[int]],
     answers: dict[str, list[str]],
     typed: Mapping[str, str],
     chosen: dict[str, str],
 ) -> AppTest:
-    at = _about_to_open("textbook", {}, {"chapter": name, **chosen})
+    at = _prepare("textbook", {}, {"chapter": name, **chosen})
     at.session_state["_progress_guesses"] = guesses
     at.session_state["_progress"] = answers
     for id, answer in typed.items():
         at.session_state[f"answer_{id}"] = answer
-    return _opened(at)
+    return _run(at)
 
 
 @cache
 def chapter(name: str) -> AppTest:
-    """A chapter that shows all: its questions are answered, and no row is left to predict."""
-    return revisit(name, answers=CHAPTERS[name].questions)
+    """A chapter with all questions answered_ids and all rows of weights shown."""
+    return resume(name, answers=CHAPTERS[name].questions)
 
 
-def answered(at: AppTest) -> list[str]:
-    """The questions that are answered, of all chapters."""
+def answered_ids(at: AppTest) -> list[str]:
+    """The ids of the answered_ids questions, of all chapters."""
     return [id for ids in at.session_state["_progress"].values() for id in ids]
 
 
 def text_of(at: AppTest) -> str:
-    """All that a page writes, questions, hints and tables of claims too, without links."""
+    """All text of a page, with questions, hints and tables of claims, without links."""
     elements = [*at.markdown, *at.caption, *at.subheader, *at.header, *at.latex]
     return plain("\n".join(element.value for element in elements))
 
 
-def asked_in(block: Block) -> Iterator[tuple[str, Block]]:
-    """The questions that stand in a part of the page, by their ids."""
+def questions_in(block: Block) -> Iterator[tuple[str, Block]]:
+    """The questions in a part of the page, with their ids."""
     for part in block.children.values():
         if isinstance(part, Block):
             name = str(getattr(part.proto, "id", ""))
-            asks = "-question_" in name
-            yield from [(name.partition("question_")[2], part)] if asks else asked_in(part)
+            matches = "-question_" in name
+            yield from [(name.partition("question_")[2], part)] if matches else questions_in(part)
 
 
 def captions(at: AppTest) -> list[str]:
@@ -98,15 +98,15 @@ def links(at: AppTest, page: str) -> list[dict[str, str]]:
     return [dict(parse_qsl(link.query_string)) for link in results]
 
 
-def formulas(at: AppTest, begins: str = "") -> list[str]:
-    """The formulas of a page that begin so, without what they begin with."""
+def formulas(at: AppTest, prefix: str = "") -> list[str]:
+    """The formulas of a page that start with a prefix, without it."""
     results = [element.value.strip("$ \n") for element in at.latex]
-    return [text.removeprefix(begins) for text in results if text.startswith(begins)]
+    return [text.removeprefix(prefix) for text in results if text.startswith(prefix)]
 
 
-def formula(at: AppTest, begins: str) -> str:
-    """The only formula that begins so, without that."""
-    (result,) = formulas(at, begins)
+def formula(at: AppTest, prefix: str) -> str:
+    """The only formula that starts with a prefix, without it."""
+    (result,) = formulas(at, prefix)
     return result
 
 
@@ -115,10 +115,10 @@ def numbers(text: str) -> np.ndarray:
     return np.array([number.replace("\\infty", "inf") for number in _NUMBER.findall(text)], float)
 
 
-def follows(written: str, expected: object) -> None:
-    """The numbers of ``written`` are ``expected``, to the last digit that they have.
+def check_numbers(written: str, expected: object) -> None:
+    """The numbers in ``written`` are ``expected``, to their last digit.
 
-    After = exactly, after ≈ to within one unit of the last decimal: what is rounded twice.
+    After = exactly, after ≈ to within one unit of the last decimal, as they are rounded twice.
     """
     sign, _, rest = written.strip().partition(" ")
     assert sign in ("=", r"\approx"), written
@@ -129,6 +129,6 @@ def follows(written: str, expected: object) -> None:
     np.testing.assert_allclose(result, right, rtol=2e-6, atol=1.001 * unit, err_msg=written)
 
 
-def spelled(values: Any) -> str:
-    """A table as it stands in an address."""
+def joined(values: Any) -> str:
+    """A table as in an address, joined by commas."""
     return ",".join(map(str, np.asarray(values).ravel().tolist()))

@@ -17,15 +17,15 @@ from gpt2viz.app.parameters import Parameter
 
 
 @pytest.fixture(autouse=True, scope="module")
-def _no_run_of_an_earlier_file() -> None:
-    """A run takes the start of its text from one in memory, and its last digits with it."""
+def _clear_run_caches() -> None:
+    """A run reuses the prefix of a run in memory, and so its last digits."""
     run_cache._runs.clear()
     run_cache.lens.clear()
     st.cache_data.clear()
 
 
 @pytest.fixture(autouse=True)
-def _pages_read_what_is_declared(monkeypatch: pytest.MonkeyPatch) -> None:
+def _check_declared_parameters(monkeypatch: pytest.MonkeyPatch) -> None:
     """A page reads no parameter that isn't declared to be on it."""
     bind = address._bind
 
@@ -38,32 +38,32 @@ def _pages_read_what_is_declared(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(autouse=True)
-def _pages_depend_on_no_machine(monkeypatch: pytest.MonkeyPatch) -> None:
-    """They are as on a fast server of our own, however busy this machine is."""
+def _ignore_machine_speed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pages behave as on a fast server of gpt2viz's own, however busy this machine is."""
     monkeypatch.setattr(jobs, "WAIT", 600)
-    monkeypatch.setattr(checkpoint_runs, "PATIENCE", 0)  # only the checkpoint that is looked at
-    monkeypatch.setattr(server, "_limited", True)  # one that Streamlit started shows nothing
+    monkeypatch.setattr(checkpoint_runs, "PATIENCE", 0)  # only the chosen checkpoint
+    monkeypatch.setattr(server, "_limited", True)  # pages are blank on Streamlit's own server
 
 
 @pytest.fixture
-def listed(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., None]]:
-    """Have the owner list models, by their folders; none is in memory then, nor afterwards."""
+def list_models(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., None]]:
+    """Set the folders of the owner's models; models in memory are dropped then and afterwards."""
 
-    def of_the_owner(*folders: Path) -> None:
+    def set_folders(*folders: Path) -> None:
         monkeypatch.setenv(settings.MODELS_VARIABLE, pathsep.join(map(str, folders)))
         st.cache_resource.clear()
         st.cache_data.clear()
 
-    yield of_the_owner
+    yield set_folders
     st.cache_resource.clear()
 
 
 @pytest.fixture
 def runs(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The number of tokens that each run reads, of those made from here on."""
-    made: list[int] = []
+    """The number of tokens of each run made during the test."""
+    lengths: list[int] = []
     trace = gpt2viz.trace
     monkeypatch.setattr(
-        "gpt2viz.trace", lambda m, ids, **rest: made.append(len(ids)) or trace(m, ids, **rest)
+        "gpt2viz.trace", lambda m, ids, **rest: lengths.append(len(ids)) or trace(m, ids, **rest)
     )
-    return made
+    return lengths

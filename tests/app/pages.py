@@ -23,29 +23,29 @@ from gpt2viz.app import pages, parameters
 from gpt2viz.pictures.lines import Lines
 from tests.bundled import CRANE
 
-# Each AppTest looks through all that is installed for components, which takes several times as
-# long as a page here and finds the same each time.
+# Each AppTest searches all installed packages for components, which takes several times as long as
+# a page here and always finds the same.
 manifest_scanner.scan_component_manifests = cache(manifest_scanner.scan_component_manifests)
 
-_polled = local_script_runner.require_widgets_deltas
+_poll_deltas = local_script_runner.require_widgets_deltas
 
 
-def _awaited(runner: local_script_runner.LocalScriptRunner, timeout: float = 3) -> None:
-    """Wait for a page's thread; AppTest reads all its messages a thousand times a second."""
+def _join_thread(runner: local_script_runner.LocalScriptRunner, timeout: float = 3) -> None:
+    """Wait for a page's thread; AppTest itself reads all messages a thousand times a second."""
     assert runner._script_thread
     runner._script_thread.join(timeout)
     if not runner.script_stopped():
-        _polled(runner, 0)  # which ends it with an error
+        _poll_deltas(runner, 0)  # raises an error
 
 
-local_script_runner.require_widgets_deltas = _awaited
+local_script_runner.require_widgets_deltas = _join_thread
 
 ROOT = Path(__file__).parents[2]
 #: The scripts of the pages, by name.
 PAGES = {page.name: page.path for page in pages.MENU}
 #: Pages that read no sentence.
-WITHOUT = {pages.GLOSSARY.name: pages.GLOSSARY.path}
-#: The page for those of other packages.
+NO_SENTENCE = {pages.GLOSSARY.name: pages.GLOSSARY.path}
+#: The page of other packages' pages.
 ADDED = {pages.ADDED.name: pages.ADDED.path}
 
 
@@ -60,52 +60,52 @@ VIEWS = tuple(
 
 
 def open_page(address: str, odd: Mapping[str, str] | None = None, /, **chosen: str) -> AppTest:
-    """A fresh visitor opens a page by its address, such as "predict?predict=generate".
+    """Open a page as a new visitor by its address, such as "predict?predict=generate".
 
-    ``chosen`` are more parameters of the app; ``odd`` is what else the address holds. The sentence
-    is that of the crane where no other is chosen.
+    ``chosen`` are more parameters of the app; ``odd`` are unknown ones in the address. The default
+    sentence is the crane's.
     """
-    return _opened(_about_to_open(address, odd or {}, chosen))
+    return _run(_prepare(address, odd or {}, chosen))
 
 
-def _about_to_open(address: str, odd: Mapping[str, str], chosen: dict[str, str]) -> AppTest:
+def _prepare(address: str, odd: Mapping[str, str], chosen: dict[str, str]) -> AppTest:
     page, _, query = address.partition("?")
     chosen = {"text": CRANE} | dict(parse_qsl(query)) | chosen
     assert set(chosen) <= set(parameters.NAMED)
     assert not set(odd) & set(parameters.NAMED)
     at = AppTest.from_file(str(ROOT / pages.ATTENTION.path), default_timeout=60)
     if page != pages.ATTENTION.name:
-        at.switch_page(str(ROOT / (PAGES | WITHOUT | ADDED)[page]))
+        at.switch_page(str(ROOT / (PAGES | NO_SENTENCE | ADDED)[page]))
     for name, value in {**chosen, **odd}.items():
         at.query_params[name] = value
     return at
 
 
-def _opened(at: AppTest) -> AppTest:
+def _run(at: AppTest) -> AppTest:
     at.run()
     assert not at.exception, at.exception
     return at
 
 
 def button_groups(at: AppTest) -> Any:
-    """Every choice among buttons, of which AppTest knows no type."""
+    """Every button group, for which AppTest has no type."""
     return at.get("button_group")
 
 
 def button(at: AppTest, label: str) -> Any:
-    """The only button that says this."""
+    """The only button with a label."""
     (result,) = (b for b in at.button if b.label == label)
     return result
 
 
 def press(at: AppTest, label: str) -> AppTest:
-    """The page once the only button that says this was pressed."""
+    """Press the only button with a label; the page then."""
     pressed: AppTest = button(at, label).click().run()
     return pressed
 
 
 def finish(at: AppTest, offer: str) -> None:
-    """Press the button with an offer, and wait for the end of the work that it begins."""
+    """Press a button that starts work, and wait for the end of that work."""
     button(at, offer).click().run()
     for _ in range(200):
         if not any(b.label == "Cancel" for b in at.button):
@@ -116,9 +116,9 @@ def finish(at: AppTest, offer: str) -> None:
 
 
 def chips(at: AppTest) -> dict[str, Any]:
-    """The data of the strip of tokens. The chosen one is set in the address: AppTest can't
+    """The data of the strip of tokens. Tests choose a token by the address: AppTest can't
     press a component."""
-    return sent(at, "token_chips")
+    return data_of(at, "token_chips")
 
 
 def plain(markdown: str) -> str:
@@ -128,19 +128,19 @@ def plain(markdown: str) -> str:
 
 
 def page_text(at: AppTest) -> str:
-    """All that a page writes, and the messages on it, as a reader sees them."""
+    """All text and messages of a page, as a reader sees them."""
     blocks = (*at.markdown, *at.caption, *at.info, *at.warning, *at.error, *at.success)
     return plain("\n".join(block.value for block in blocks)).replace("\\", "").replace("\u2060", "")
 
 
 def notices(at: AppTest) -> str:
-    """The warnings, notes and errors of a page, as they are spelled in Markdown."""
+    """The warnings, notes and errors of a page, in Markdown."""
     return " ".join(block.value for block in [*at.warning, *at.info, *at.error])
 
 
 def chart(at: AppTest, key: str) -> Any:
     """The JSON of a chart of bars, curves or points; numbers are arrays, NaN for none."""
-    figure = sent(at, key)["figure"]
+    figure = data_of(at, key)["figure"]
     for trace in figure["data"]:
         numbers = {side: trace[side] for side in "xy" if str not in map(type, trace[side])}
         trace |= {side: np.array(values, float) for side, values in numbers.items()}
@@ -154,7 +154,7 @@ def charts(at: AppTest) -> dict[str, Any]:
 
 
 def component(at: AppTest, key: str) -> Any:
-    """The only component with a key, as the browser gets it."""
+    """The message of the only component with a key."""
     drawn = [part.proto for part in at.get("bidi_component") if part.proto.id.endswith(f"-{key}")]
     assert len(drawn) == 1, f"{key}: {len(drawn)} components"
     return drawn[0]
@@ -168,60 +168,60 @@ def canvas(at: AppTest, key: str) -> bytes:
 
 def pictures(at: AppTest) -> dict[str, str]:
     """The text alternative of every chart, canvas and view of lines on the page, by its key."""
-    drawn = {name: sent["alt"] for name, sent in charts(at).items()}
+    drawn = {name: data["alt"] for name, data in charts(at).items()}
     for part in at.get("bidi_component"):
         if script_of(part.proto) == "lines":
             drawn[part.proto.id] = json.loads(part.proto.json)["alt"]
         elif part.proto.bytes and "alt" in (header := header_of(part.proto.bytes)):
-            drawn |= dict(zip(_names(part.proto.id), _alts(header), strict=False))
+            drawn |= dict(zip(_picture_names(part.proto.id), _alts(header), strict=False))
     return {name.split("-")[-1]: alt for name, alt in drawn.items()}
 
 
-def _names(id: str) -> Iterator[str]:
-    """The names of a canvas's pictures: its key, then that with a number."""
+def _picture_names(id: str) -> Iterator[str]:
+    """The names of a canvas's pictures: its key, then the key with a number."""
     yield id
     yield from (f"{id}_{n}" for n in count(1))
 
 
 def _alts(header: Mapping[str, Any]) -> list[str]:
-    """The text alternative of what a canvas shows: its matrices, or each of its lines' pictures."""
+    """The text alternative of a canvas's matrices, or of each of its pictures of lines."""
     either = header.get("either", {"picture": "matrix"})
     lined = either["picture"] == "lines"
     return [picture["alt"] for picture in either["lined"]] if lined else [header["alt"]]
 
 
-def sent(at: AppTest, key: str) -> dict[str, Any]:
-    """The data of a component that needs no numbers beside it."""
+def data_of(at: AppTest, key: str) -> dict[str, Any]:
+    """The data of a component that is sent as JSON."""
     data: dict[str, Any] = json.loads(component(at, key).json)
     return data
 
 
 def script_of(component: Any) -> str:
-    """The script by which the browser draws a component."""
+    """The name of the script that draws a component."""
     data = header_of(component.bytes) if component.bytes else json.loads(component.json)
     return str(data["script"])
 
 
 def header_of(message: bytes) -> dict[str, Any]:
-    """A message's header: all but its numbers."""
+    """The header of a canvas's message: all but its numbers."""
     (length,) = struct.unpack_from("<I", message)
     header: dict[str, Any] = json.loads(message[4 : 4 + length])
     return header
 
 
-def of_head(at: AppTest) -> str:
+def head_text(at: AppTest) -> str:
     """The sentences on the chosen head below the large picture, as Markdown."""
     head = header_of(canvas(at, "one_head"))["head"]
     name = f"{head['layer']}.{head['head']}"
     return f"**Head {name}**: {head['descriptions'][name]} {head['reason']}"
 
 
-def unpacked(message: bytes) -> tuple[dict[str, Any], list[np.ndarray], list[np.ndarray]]:
+def unpack(message: bytes) -> tuple[dict[str, Any], list[np.ndarray], list[np.ndarray]]:
     """The parts of a canvas's message: its header, each panel's numbers and its masked cells."""
     (length,) = struct.unpack_from("<I", message)
     header = header_of(message)
     if "panels" not in header:
-        return _of_map(header, np.frombuffer(message, np.uint8, offset=4 + length))
+        return _unpack_map(header, np.frombuffer(message, np.uint8, offset=4 + length))
     grids = [header["grids"][panel["grid"]] for panel in header["panels"]]
     shapes = [(len(grid["rows"]), len(grid["columns"])) for grid in grids]
     ends = np.cumsum([rows * columns for rows, columns in shapes])
@@ -235,14 +235,14 @@ def unpacked(message: bytes) -> tuple[dict[str, Any], list[np.ndarray], list[np.
     return header, first, second
 
 
-#: What a weight in the map may be away from the run's: half a shade, and rounding.
+#: The tolerance of a weight in the map: half a shade, and rounding.
 SHADE = 0.5 / 252 + 1e-6
 
 
-def _of_map(
+def _unpack_map(
     header: dict[str, Any], cells: np.ndarray
 ) -> tuple[dict[str, Any], list[np.ndarray], list[np.ndarray]]:
-    """The map of a model, a byte a cell, as other canvases are sent."""
+    """Unpack the map of all heads, one byte per cell, in the form of other canvases."""
     layers, heads, side = header["layers"], header["heads"], len(header["rows"])
     most = len(header["shades"]) - 1
     special = np.array([0, np.nan, np.inf], np.float32)[np.maximum(cells.astype(int) - most - 1, 0)]
@@ -261,9 +261,9 @@ def _of_map(
 
 
 class Matrix(NamedTuple):
-    """A matrix of a canvas: what its panel and its grid say, its numbers, and which are masked.
+    """A matrix of a canvas: its panel, its grid, its numbers, and which of them are masked.
 
-    ``frames`` in it are the first and last row, the first and last column of each.
+    Each of its ``frames`` has the first and last row, then the first and last column.
     """
 
     panel: dict[str, Any]
@@ -274,19 +274,19 @@ class Matrix(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Its panel's name; in a map of one of several texts its title and the text."""
+        """Its panel's name; in a map over one of several texts, the title and the text."""
         text, of_layers, _ = self.grid["rowTitle"].partition(" · layer")
         title = self.panel["title"].splitlines()[0] if of_layers else ""
         return f"{title}, {text}" if of_layers else str(self.panel["name"])
 
     def texts(self, kind: str) -> np.ndarray:
-        """The texts in its cells ("words"), or those that the pointer shows of them ("hover")."""
+        """The texts of its cells: inside them ("words") or on hover ("hover")."""
         return np.reshape(self.panel[kind], self.values.shape)
 
 
 def matrices(at: AppTest, key: str) -> list[Matrix]:
     """The matrices of a canvas, in their order."""
-    header, values, masked = unpacked(canvas(at, key))
+    header, values, masked = unpack(canvas(at, key))
     grids = [header["grids"][panel["grid"]] for panel in header["panels"]]
     frames = [([grid["frame"]] if grid["frame"] else []) + header["frames"] for grid in grids]
     hidden = [cells.astype(bool) for cells in masked]
@@ -304,12 +304,12 @@ def panels(at: AppTest, key: str) -> list[np.ndarray]:
 
 
 def masks(at: AppTest, key: str) -> list[np.ndarray]:
-    """The cells that are painted as masked, one boolean matrix a panel that has any."""
+    """The cells painted as masked, one boolean matrix per panel that has any."""
     return [matrix.masked for matrix in matrices(at, key) if matrix.masked.any()]
 
 
 def titles(at: AppTest, key: str) -> list[str]:
-    """The titles over a picture's matrices, and the texts in place of those without a number."""
+    """The titles of a picture's matrices, and the texts shown instead of empty ones."""
     texts = [(m.panel["title"], m.panel["empty"]) for m in matrices(at, key)]
     return [text for pair in texts for text in pair if text]
 
@@ -319,8 +319,8 @@ def frames(at: AppTest, key: str) -> list[list[int]]:
     return [frame for matrix in matrices(at, key) for frame in matrix.frames]
 
 
-def hold_lines(drawn: Mapping[str, Any], picture: Lines) -> None:
-    """The lines that the browser makes are those of the picture that the server would draw."""
+def check_line_data(drawn: Mapping[str, Any], picture: Lines) -> None:
+    """The browser's lines equal those of the picture that the server would draw."""
     assert [s["name"] for s in drawn["sources"]] == [s.name for s in picture.sources]
     for source, expected in zip(drawn["sources"], picture.sources, strict=True):
         assert_array_equal(source["q"], expected.queries)

@@ -1,4 +1,4 @@
-"""The address: each name is declared once, and whatever stands there, the page is whole."""
+"""The address: each name is declared once, and pages are complete whatever its values are."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from gpt2viz.app import address, pages, parameters
 from gpt2viz.app.course import contents
 from gpt2viz.app.parameters import Parameter
 from tests.app.cases import each
-from tests.app.chapters import asked_in
-from tests.app.pages import ROOT, VIEWS, WITHOUT, chart, notices, open_page
+from tests.app.chapters import questions_in
+from tests.app.pages import NO_SENTENCE, ROOT, VIEWS, chart, notices, open_page
 
 CANARY = "gpt2viz-canary"
-#: Texts that no widget offers, but that a file, a shell, a number parser or markup would take.
+#: Texts that no widget offers, but that a file, shell, number parser or markup would accept.
 ODD = [
     *(f"./{CANARY}", f"../../{CANARY}", f"file:///{CANARY}", f"$(touch ./{CANARY})"),
     *(f"; touch ./{CANARY}", f"`touch ./{CANARY}`", f"| cat ./{CANARY}", f"{CANARY}\x00"),
@@ -47,12 +47,12 @@ def _listen(event: str, arguments: tuple[Any, ...]) -> None:
         _events.append(f"{event} {arguments!r:.200}")
 
 
-sys.addaudithook(_listen)  # stays for good, hence the switch
+sys.addaudithook(_listen)  # can't be removed, hence the switch
 
 
 @pytest.fixture
-def touched() -> Iterator[list[str]]:
-    """Each reach for a file, a process, the network or a module named in the address."""
+def audit_events() -> Iterator[list[str]]:
+    """Audit events on a file, process, host or module named in the address."""
     global _listening
     _events.clear()
     _listening = True
@@ -62,7 +62,7 @@ def touched() -> Iterator[list[str]]:
 
 @pytest.fixture
 def names(monkeypatch: pytest.MonkeyPatch) -> dict[str, Callable[[str], Any]]:
-    """The parameters that the pages read, as they read them, and what each is read by."""
+    """The parameters that the pages read, in order, with the parser of each."""
     results: dict[str, Callable[[str], Any]] = {}
     bind = address._bind
 
@@ -80,25 +80,25 @@ def fill(at: AppTest, values: dict[str, str]) -> AppTest:
     return at.run()
 
 
-#: Pages, their modes, and the parts of them that have parameters of their own.
-PARTS: list[tuple[str, dict[str, str]]] = [(view, {}) for view in (*VIEWS, *WITHOUT)]
+#: Pages, their modes, and their parts with parameters of their own.
+PARTS: list[tuple[str, dict[str, str]]] = [(view, {}) for view in (*VIEWS, *NO_SENTENCE)]
 PARTS += [("models", {"part": "tokenizer"})]
-#: As long as each of three values may be beside a sentence.
+#: The longest value of each of three parameters beside a sentence.
 LENGTH = address.LONGEST_ADDRESS // 3 - 50
-#: Lists of numbers, edits, cells and scores, and a text, as often as they fit: whole to the end.
+#: Lists of numbers, edits, cells and scores, and a text, each repeated as often as fits.
 LONG = [(u * (LENGTH // len(u))).rstrip(",") for u in ("1,", "off:0.0,", "1:0,", "1.0,", "<b>")]
-#: By a page, what was tried in one of its modes.
+#: By page, the parameters tried in any of its modes.
 _TRIED: dict[str, set[str]] = {}
 
 
-def sent(at: AppTest) -> int:
-    """Bytes of what a page is made of: texts, links, pictures."""
+def page_size(at: AppTest) -> int:
+    """The size in bytes of a page's elements: texts, links, pictures."""
     protos = (getattr(element, "proto", None) for element in at.main)
     return sum(proto.ByteSize() for proto in protos if proto is not None)
 
 
-def taken(parse: Callable[[str], Any]) -> list[str]:
-    """The long values that a parameter reads; a text is as good as another."""
+def accepted_values(parse: Callable[[str], Any]) -> list[str]:
+    """The long values that a parameter accepts; one is enough for a text."""
     if parse is str:
         return LONG[-1:]
     results = []
@@ -109,19 +109,19 @@ def taken(parse: Callable[[str], Any]) -> list[str]:
     return results or LONG[-1:]
 
 
-def too_long(
+def long_values(
     page: str, cut: list[str], parsers: dict[str, Callable[[str], Any]]
 ) -> list[dict[str, str]]:
-    """Long values of all parameters, then of the free ones that no mode has tried before."""
-    # Streamlit itself leaves out more than half a megabyte, with commas in three letters.
+    """Long values of all parameters, then of the free ones not yet tried in another mode."""
+    # Streamlit itself drops more than half a megabyte, in which a comma takes three letters.
     whole = dict.fromkeys([*cut, "unknown"], "1," * (40_000 // (len(cut) + 1)))
     free = parsers.keys() - _TRIED.setdefault(page.partition("?")[0], set())
     _TRIED[page.partition("?")[0]] |= free
-    alone = {"text", "text2"} & free  # of a text that is too long nothing is shown beside it
+    alone = {"text", "text2"} & free  # a text that is too long hides the rest
     others = sorted(free - alone)
     together = [[name] for name in sorted(alone)]
     together += [others[n : n + 3] for n in range(0, len(others), 3)]
-    long = {name: taken(parsers[name]) for name in free}
+    long = {name: accepted_values(parsers[name]) for name in free}
     return [
         whole,
         *(
@@ -133,31 +133,31 @@ def too_long(
 
 
 @each(("page", "part"), PARTS)
-def test_every_parameter_takes_any_text_and_is_bounded(
+def test_every_parameter_accepts_any_text_within_bounds(
     page: str,
     part: dict[str, str],
     names: dict[str, Callable[[str], Any]],
-    touched: list[str],
+    audit_events: list[str],
     runs: list[int],
 ) -> None:
-    """In what it reaches for, what is kept and sent of it, and the runs that it can ask for."""
+    """Bounded in access to files, memory, the size of the page and the number of runs."""
     names.clear()
     at, mode = open_page(page, **part), dict(parse_qsl(page.partition("?")[2]))
-    before, here, rng = sent(at), dict(names), Random(page)
+    before, here, rng = page_size(at), dict(names), Random(page)
     texts = {name for name in here if name.startswith("text") or name == "filter"}
-    assert page in ("models", *WITHOUT) or {"text", "model", "causal"} <= here.keys()
+    assert page in ("models", *NO_SENTENCE) or {"text", "model", "causal"} <= here.keys()
     for n in range(2):
         odd = {name: rng.choice(ODD) for name in sorted(names.keys() - (() if n else texts))}
         fill(at, odd | {"example": rng.choice(ODD), "unknown": rng.choice(ODD)})
         assert not at.exception, (odd, at.exception)
         if n == 0 and odd:
-            assert "can't be shown here" in notices(at) or page in ("models", *WITHOUT)
-    assert not touched
+            assert "can't be shown here" in notices(at) or page in ("models", *NO_SENTENCE)
+    assert not audit_events
     assert not Path(CANARY).exists()
 
     of_lists = ("parse_option", "_parse_switch")
     free = {name: parse for name, parse in here.items() if parse.__name__ not in of_lists}
-    for odd in too_long(page, sorted(here.keys() - mode.keys() - part.keys()), free):
+    for odd in long_values(page, sorted(here.keys() - mode.keys() - part.keys()), free):
         runs.clear()
         at.query_params.clear()
         fill(at, {"text": "A cat sat down", **mode, **part, **odd})
@@ -167,10 +167,10 @@ def test_every_parameter_takes_any_text_and_is_bounded(
         assert sum(map(len, at.query_params.values())) <= address.LONGEST_ADDRESS
         for name in here.keys() & odd.keys():
             assert len(str(at.session_state[name])) < 40 * address.LONGEST_TEXT  # 64 edits in full
-        assert sent(at) < before + 10**6, message
+        assert page_size(at) < before + 10**6, message
 
 
-def test_what_no_address_holds_is_left_out_with_a_note(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_values_too_long_for_an_address_are_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
     at = open_page("attention", text="A crane", layer="1" * 3000)
     assert "layer: the value can't be shown here. An address holds up to 2,000" in unescape(
         notices(at)
@@ -182,14 +182,14 @@ def test_what_no_address_holds_is_left_out_with_a_note(monkeypatch: pytest.Monke
         QueryParams, "_send_query_param_msg", lambda self: messages.append(self) or tell(self)
     )
     at = open_page("attention", {f"x{n}": "y" * 1900 for n in range(9)}, layer="2")
-    assert len(messages) == 1  # the browser, of all that is left
+    assert len(messages) == 1  # to the browser, with the remaining parameters
     assert set(at.query_params) == {"x0", "x1", "x2", "text", "layer"}
     assert "x3, x4, x5, x6, x7 …: the value can't" in notices(at).replace("\\", "")
     assert at.session_state["layer"] == 2
 
 
-def test_a_number_may_be_spelled_another_way() -> None:
-    """As people write it into an address; what is no entry of the list is told all the same."""
+def test_numbers_may_be_written_differently() -> None:
+    """As people type them into an address; a value that the list lacks is still reported."""
     predict = open_page("predict", temperature="0", top_p="1", top_k="05")
     assert predict.select_slider(key="temperature").value == 0.0
     assert predict.select_slider(key="top_p").value == 1.0
@@ -204,13 +204,13 @@ def test_a_number_may_be_spelled_another_way() -> None:
         assert "temperature: " in notices(at)
 
 
-def test_every_chapter_takes_any_text(
-    names: dict[str, Callable[[str], Any]], touched: list[str]
+def test_every_chapter_accepts_any_text(
+    names: dict[str, Callable[[str], Any]], audit_events: list[str]
 ) -> None:
-    """A long one beside odd values; a single token: see ``test_behaviour``."""
+    """A long text beside odd values; for a single token see ``test_behaviour``."""
     at, rng = open_page("textbook"), Random("chapters")
     text = "<b>$x$ [l](u) :smile:</b> 👩‍🚀 naïve "
-    short = [value for value in ODD if len(value) < 100]  # all are in the address at once
+    short = [value for value in ODD if len(value) < 100]  # all of them share the address
     frame = {"text": text + "the bank " * 24 + text, "causal": "false"}
     of_chapters = {p.name for p in parameters.PARAMETERS if p.on == (pages.TEXTBOOK,)}
     for chapter, message in contents.CHAPTERS.items():
@@ -219,42 +219,42 @@ def test_every_chapter_takes_any_text(
         assert not at.exception, (chapter, odd, at.exception)
         assert at.session_state["chapter"] == chapter
         assert at.header[0].value == message.title
-        assert tuple(id for id, _ in asked_in(at.main)) == message.questions
+        assert tuple(id for id, _ in questions_in(at.main)) == message.questions
     assert len(of_chapters & names.keys()) > 50
-    assert not touched
+    assert not audit_events
 
 
-def test_the_audit_would_notice(touched: list[str], tmp_path: Path) -> None:
+def test_audit_hook_detects_file_access(audit_events: list[str], tmp_path: Path) -> None:
     (tmp_path / CANARY).write_text("x")
-    assert touched
+    assert audit_events
 
 
-def test_an_unknown_page_is_none_of_the_files() -> None:
-    """Streamlit serves pages that lie in ``pages/``, and no other script or file."""
+def test_pages_folder_has_only_known_pages() -> None:
+    """Streamlit serves the scripts in ``pages/``, and no other script or file."""
     served = {path.name for path in (ROOT / "pages").iterdir() if path.suffix == ".py"}
     every = (*pages.PAGES, pages.ADDED)
     known = {Path(page.path).name for page in every} - {pages.ATTENTION.path}
     assert served == known
 
 
-def test_each_name_is_of_one_parameter() -> None:
+def test_parameter_names_are_unique() -> None:
     assert len(parameters.NAMED) == len(parameters.PARAMETERS) > 90
     for parameter in parameters.PARAMETERS:
-        assert re.fullmatch(r"[A-Za-z][A-Za-z0-9_]{0,39}", parameter.name)  # as a session has it
+        assert re.fullmatch(r"[A-Za-z][A-Za-z0-9_]{0,39}", parameter.name)  # as sessions require
         assert parameter.on
         assert set(parameter.on) <= {*pages.PAGES, pages.ADDED}
         assert parameter in parameters.GAP.values() or getattr(parameters, parameter.name.upper())
 
 
-def test_an_example_that_is_not_there_is_told() -> None:
+def test_unknown_example_is_reported() -> None:
     at = open_page("textbook", example="junk")
     assert "example: junk can't be shown here" in notices(at)
     assert "example" not in at.query_params
 
 
 class Interrupted(UserDict[str, Any]):
-    """A session in which a newer message ends the callback at its ``left``-th look, as Streamlit's
-    does."""
+    """A session that ends the callback at its ``left``-th access, as Streamlit's does when a newer
+    message arrives."""
 
     left = 0
 
@@ -272,7 +272,7 @@ class Interrupted(UserDict[str, Any]):
             raise InterruptedError
 
 
-def test_an_interrupted_choice_loses_none_that_follows(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_interrupted_choice_loses_no_later_choice(monkeypatch: pytest.MonkeyPatch) -> None:
     ended = 0
     for look in range(1, 20):
         session, texts = Interrupted(), dict[str, str]()

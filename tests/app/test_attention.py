@@ -1,4 +1,4 @@
-"""The first screen: a map of every head, the one it opens on, what the browser draws of others."""
+"""The first screen: the map of all heads, the opening head, and heads drawn by the browser."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ from tests.app.cases import each
 from tests.app.pages import (
     button_groups,
     canvas,
+    check_line_data,
     chips,
+    head_text,
     header_of,
     heatmaps,
-    hold_lines,
-    of_head,
     open_page,
     plain,
-    unpacked,
+    unpack,
 )
 from tests.bundled import (
     CATS,
@@ -54,7 +54,7 @@ from tests.numpy_gpt2 import softmax
 
 def words(at: Any) -> str:
     written = " ".join(block.value for block in (*at.markdown, *at.caption))
-    return f"{plain(written)} {of_head(at)}"
+    return f"{plain(written)} {head_text(at)}"
 
 
 def chosen(at: Any) -> tuple[int, int]:
@@ -62,7 +62,7 @@ def chosen(at: Any) -> tuple[int, int]:
 
 
 @each("text", [CATS, *(example.text for example in EXAMPLES)])
-def test_the_head_that_opens_is_chosen_by_the_numbers(text: str) -> None:
+def test_opening_head_is_chosen_by_its_weights(text: str) -> None:
     best = opening(text)
     at = open_page("attention", text=text)
     assert chosen(at) == best
@@ -70,7 +70,7 @@ def test_the_head_that_opens_is_chosen_by_the_numbers(text: str) -> None:
     assert not {"layer", "head"} & set(at.query_params)
 
 
-def test_a_layer_or_a_head_alone_opens_with_the_best_of_it() -> None:
+def test_layer_or_head_alone_opens_its_best_head() -> None:
     apart = np.abs(hardest(weights(CRANE)) - 0.5).mean(axis=-1)
     at = open_page("attention", layer="3")
     assert chosen(at) == (3, apart[3].argmin())
@@ -82,7 +82,7 @@ def test_a_layer_or_a_head_alone_opens_with_the_best_of_it() -> None:
     assert "We start with" not in words(open_page("attention", layer="3", head="2"))
 
 
-def test_who_picks_a_head_keeps_its_layer_with_another_sentence() -> None:
+def test_chosen_head_keeps_its_layer_for_another_sentence() -> None:
     at = open_page("head")
     layer, head = opening()
     assert chosen(at) == (layer, head)
@@ -93,19 +93,19 @@ def test_who_picks_a_head_keeps_its_layer_with_another_sentence() -> None:
     assert chosen(at) == (layer, other)
 
 
-def test_a_single_token_opens_on_the_first_head() -> None:
+def test_single_token_opens_the_first_head() -> None:
     at = open_page("attention", text="x")
     assert chosen(at) == (0, 0)
     assert "a single token can attend only to itself" in words(at)
-    assert "We start with" not in words(at), "of equal heads none is nearest"
+    assert "We start with" not in words(at), "equal heads have no best one"
 
 
 @each("query", [None, "3", "7"])
-def test_the_map_lists_the_strongest_links(query: str | None) -> None:
+def test_map_lists_the_strongest_links(query: str | None) -> None:
     text = "When Mary and John went to the garden, John gave the flower to Mary"
     result = weights(text)
     at = open_page("attention", text=text, **({} if query is None else {"query": query}))
-    header = unpacked(canvas(at, "all_heads"))[0]
+    header = unpack(canvas(at, "all_heads"))[0]
     assert (header["layers"], header["heads"]) == result.shape[:2]
     assert header["token"] == (-1 if query is None else int(query))
     assert header["chosen"] == chosen(at)[0] * N_HEAD + chosen(at)[1]
@@ -121,7 +121,7 @@ def test_the_map_lists_the_strongest_links(query: str | None) -> None:
     assert [len(listed) for listed in header["links"][:3]] == [0, 0, 5]
 
 
-def test_the_mask_switch_says_what_changed(model: gpt2viz.Model) -> None:
+def test_mask_switch_reports_the_changes(model: gpt2viz.Model) -> None:
     layer, head = opening()
     on, off = (weights(CRANE, causal)[layer, head] for causal in (True, False))
     at = open_page("attention").toggle(key="causal").set_value(False).run()
@@ -147,7 +147,7 @@ def test_the_mask_switch_says_what_changed(model: gpt2viz.Model) -> None:
         assert float(percent) == pytest.approx(100 * p.max(), abs=0.06)
 
 
-def test_the_next_tokens_come_from_words_that_sum_to_their_logits(model: gpt2viz.Model) -> None:
+def test_contributions_of_words_sum_to_next_token_logits(model: gpt2viz.Model) -> None:
     logits, trace = stages(CRANE)["logits"][-1], gpt2viz.trace(model, CRANE)
     coming, order = chips(open_page("attention"))["next"], (-logits).argsort()
     shown = [float(word["percent"].removesuffix(" %")) for word in coming]
@@ -159,7 +159,7 @@ def test_the_next_tokens_come_from_words_that_sum_to_their_logits(model: gpt2viz
         whole = sum(numbers) + word["others"] + word["mlps"] + word["rest"]
         assert whole == pytest.approx(word["logit"], abs=1e-9)
         heads = gpt2viz.route(model, trace, int(token)).heads
-        near: Any = {"rtol": 0, "atol": 1e-5}  # the page's run may begin with another's
+        near: Any = {"rtol": 0, "atol": 1e-5}  # the page's run may reuse another's prefix
         assert_allclose(numbers, [heads[:, :, of["key"]].sum() for of in word["words"]], **near)
         assert_allclose(abs(numbers[0]), abs(heads.sum(axis=(0, 1))).max(), **near)
         for of in word["words"]:
@@ -171,7 +171,7 @@ def test_the_next_tokens_come_from_words_that_sum_to_their_logits(model: gpt2viz
 
 
 @each("causal", ["true", "false"])
-def test_a_long_sentence_s_words_have_the_arcs_of_the_chosen_head(causal: str) -> None:
+def test_arcs_of_a_long_sentence_show_the_chosen_head(causal: str) -> None:
     text = "The cat sat on the mat and the dog ran. " * 5
     sent = chips(open_page("attention", text=text, layer="1", head="2", causal=causal))
     rows = weights(text, causal == "true")[1, 2]
@@ -187,9 +187,7 @@ def test_a_long_sentence_s_words_have_the_arcs_of_the_chosen_head(causal: str) -
         )
 
 
-def test_heads_that_are_off_are_grey_and_what_comes_next_is_that_of_the_changed_run(
-    model: gpt2viz.Model,
-) -> None:
+def test_next_tokens_with_heads_off_are_from_the_edited_run(model: gpt2viz.Model) -> None:
     at = open_page("attention", text=CRANE, edits="window:2,off:0.1,off:2.3")
     off = (gpt2viz.Edit("off", layer=0, head=1), gpt2viz.Edit("off", layer=2, head=3))
     changed = gpt2viz.trace(model, CRANE, edits=off).next_token_probabilities[0]
@@ -198,7 +196,7 @@ def test_heads_that_are_off_are_grey_and_what_comes_next_is_that_of_the_changed_
         f"{100 * p:.0f} %" for p in np.sort(changed)[::-1][:5]
     ]
     assert sent["before"][0] == chips(open_page("attention", text=CRANE))["next"][0]
-    assert unpacked(canvas(at, "all_heads"))[0]["off"] == [1, 2 * N_HEAD + 3]
+    assert unpack(canvas(at, "all_heads"))[0]["off"] == [1, 2 * N_HEAD + 3]
     assert "Layer 0 head 1 is off" in words(at)
     assert "Layer 2 head 3 is off" in words(at)
     at.button(key="all_on").click().run()
@@ -206,7 +204,7 @@ def test_heads_that_are_off_are_grey_and_what_comes_next_is_that_of_the_changed_
     assert at.query_params["edits"] == "window:2"
 
 
-def test_a_switch_turns_a_head_off_and_on_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_head_switch_turns_off_and_on(monkeypatch: pytest.MonkeyPatch) -> None:
     now: dict[Any, Any] = {parameters.EDITS: parse_edits("window:2")}
     monkeypatch.setattr(address, "get", now.__getitem__)
     monkeypatch.setattr(address, "put", now.__setitem__)
@@ -216,7 +214,7 @@ def test_a_switch_turns_a_head_off_and_on_again(monkeypatch: pytest.MonkeyPatch)
     assert [str(edit) for edit in now[parameters.EDITS]] == ["window:2"]
 
 
-def test_a_click_and_keys_choose_on_every_page(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_choosing_a_head_sets_its_parameters(monkeypatch: pytest.MonkeyPatch) -> None:
     put: dict[Any, Any] = {}
     monkeypatch.setattr(address, "put", lambda parameter, value: put.update({parameter: value}))
     attention._choose(1, 2, None)
@@ -225,7 +223,7 @@ def test_a_click_and_keys_choose_on_every_page(monkeypatch: pytest.MonkeyPatch) 
     assert put == {parameters.LAYER: 3, parameters.HEAD: 0, parameters.QUERY: 4}
 
 
-def test_shrinking_is_said_where_it_is_done() -> None:
+def test_pooling_is_reported() -> None:
     long = "the cat sat on " * 12
     at = open_page("attention", text=long)
     assert "A long text is shrunk to 40 rows and columns" in words(at)
@@ -233,22 +231,22 @@ def test_shrinking_is_said_where_it_is_done() -> None:
     assert "shrunk" not in words(open_page("attention"))
 
 
-#: A sentence of more tokens than words; some tokens and words stand there twice.
+#: A sentence of more tokens than words; some tokens and words occur twice.
 PIECES = "I love 猫 🐈 and tea, unbelievable tea!"
-#: A name with the place that tells it from others, and the number of a key.
+#: A name with its position, if ambiguous, and the number of a key.
 QUOTED = re.compile(r"(\S+)(?: \((\d+)\))? \((\d+\.\d\d)\)")
 
 
-def test_what_is_said_of_the_large_head_is_what_it_shows() -> None:
-    """Under every measure, between tokens and words, with the mask and without; by turns of the
-    row that is chosen, and of the one that looks hardest."""
+def test_description_of_the_large_head_matches_its_matrix() -> None:
+    """Under every measure, by tokens and by words, with the mask and without; alternately for the
+    chosen row and for the row with the largest weight."""
     wrong = []
     for n, (shown, whole, causal) in enumerate(product(MEASURES, (False, True), (True, False))):
         query = ("", "5")[(n + n // 2 + n // 4) % 2]
         here = {"show": shown, "words": str(whole).lower(), "causal": str(causal).lower()}
         here |= {"query": query} if query else {}
         at = open_page("attention", text=PIECES, layer="2", head="6", **here)
-        header, (numbers,), (masked,) = unpacked(canvas(at, "one_head"))
+        header, (numbers,), (masked,) = unpack(canvas(at, "one_head"))
         rows = header["grids"][header["panels"][0]["grid"]]["rows"]
         positions, names = zip(*(row.split(" ", 1) for row in rows), strict=True)
         text = header["head"]["descriptions"]["2.6"]
@@ -270,8 +268,8 @@ def test_what_is_said_of_the_large_head_is_what_it_shows() -> None:
     assert not wrong, "\n".join(wrong)
 
 
-def test_a_strong_first_column_is_asked_about_where_one_is() -> None:
-    """With the mask on, and without it where a head rests on the first token all the same."""
+def test_strong_first_column_is_explained_where_it_occurs() -> None:
+    """With the mask on, and without it if a head still rests on the first token."""
     wrong = []
     for text, causal in product((CRANE, CATS, "x"), (True, False)):
         later = weights(text, causal)[:, :, 1:, 0]
@@ -283,11 +281,11 @@ def test_a_strong_first_column_is_asked_about_where_one_is() -> None:
     assert not wrong, "\n".join(wrong)
 
 
-#: Names of characters, each of several tokens, so that words have tokens to be grouped of.
+#: Names of several tokens each, which are grouped into words.
 WORDS = "Rumpelstiltskin met Scheherazade"
 LONG = " ".join(["one two three four"] * 10)
 
-#: What the server has drawn, and what is then chosen in the browser, one choice each.
+#: The parameters drawn by the server, and the choices made in the browser one at a time.
 CHOICES: dict[str, tuple[dict[str, str], list[dict[str, str | None]]]] = {
     "a head": (
         {"text": CATS, "layer": "0", "head": "1", "query": "3"},
@@ -354,8 +352,8 @@ CHOICES: dict[str, tuple[dict[str, str], list[dict[str, str | None]]]] = {
 }
 
 
-def in_browser(drawn: AppTest, choices: list[dict[str, str | None]], folder: Path) -> Any:
-    """The pictures that the scripts make of what the server has sent."""
+def browser_pictures(drawn: AppTest, choices: list[dict[str, str | None]], folder: Path) -> Any:
+    """The pictures that the scripts draw from the server's messages."""
     there = [c for c in drawn.get("bidi_component") if c.proto.id.endswith("-head_numbers")]
     sent = {"head": canvas(drawn, "one_head"), "numbers": there[0].proto.bytes if there else b""}
     texts = {name: b64encode(message).decode() for name, message in sent.items()}
@@ -365,8 +363,8 @@ def in_browser(drawn: AppTest, choices: list[dict[str, str | None]], folder: Pat
     return json.loads(answer.stdout)
 
 
-def anew(drawn: dict[str, str], choice: dict[str, str | None]) -> AppTest:
-    """The page as the server draws it with what is chosen."""
+def redraw(drawn: dict[str, str], choice: dict[str, str | None]) -> AppTest:
+    """The page as the server draws it with a choice."""
     expected = {name: value for name, value in {**drawn, **choice}.items() if value is not None}
     return open_page("attention", **expected)
 
@@ -376,12 +374,12 @@ def flat(matrices: list[np.ndarray]) -> np.ndarray:
 
 
 @each("name", CHOICES)
-def test_the_browser_draws_what_the_server_would(name: str, tmp_path: Path) -> None:
+def test_browser_draws_like_the_server(name: str, tmp_path: Path) -> None:
     drawn, choices = CHOICES[name]
-    result = in_browser(open_page("attention", **drawn), choices, tmp_path)
+    result = browser_pictures(open_page("attention", **drawn), choices, tmp_path)
     for choice, here in zip(choices, result, strict=True):
-        at = anew(drawn, choice)
-        header, values, masked = unpacked(canvas(at, "one_head"))
+        at = redraw(drawn, choice)
+        header, values, masked = unpack(canvas(at, "one_head"))
         panels = [{**header["grids"][panel["grid"]], **panel} for panel in header["panels"]]
         keys = panels[0].keys() - {"grid", "low", "high"}
         assert [{key: panel[key] for key in keys} for panel in here["panels"]] == [
@@ -393,28 +391,28 @@ def test_the_browser_draws_what_the_server_would(name: str, tmp_path: Path) -> N
         assert here["asks"] == header["asks"]
         head = header["head"]
         text = head["descriptions"][f"{head['layer']}.{head['head']}"]
-        assert here["description"] in (None, text), "else the server's own"
-        if len(panels) == 1:  # of several heads the lines have a scale of their own
+        assert here["description"] in (None, text), "None keeps the server's"
+        if len(panels) == 1:  # lines of several heads have a scale of their own
             assert [here["panels"][0][end] for end in ("low", "high")] == [
                 panels[0][end] for end in ("low", "high")
             ]
             assert here["decimals"] == header["decimals"]
         if (drawn | choice).get("picture") == "lines":
-            check_lines(at, here["lines"], (drawn | choice).get("query"))
+            check_browser_lines(at, here["lines"], (drawn | choice).get("query"))
 
 
-def check_lines(at: AppTest, lines: dict[str, Any], query: str | None) -> None:
-    """The browser's lines are those that the server has made."""
+def check_browser_lines(at: AppTest, lines: dict[str, Any], query: str | None) -> None:
+    """The browser's lines equal those of the server."""
     shown = at.session_state["_shown"].pictures
     (picture,) = (p for p in shown.values() if isinstance(p, Lines))
     assert f"{lines['alt']}, as lines" == picture.what
-    hold_lines(lines, picture)
+    check_line_data(lines, picture)
     row = None if query is None else picture.rows.row_at(int(query))
     assert lines["chosen"] == (-1 if row is None else row)
 
 
 @each("text", [CATS, "A", "A a", WORDS, LONG])
-def test_what_a_head_does_is_told_in_the_same_words(text: str, tmp_path: Path) -> None:
+def test_browser_describes_heads_like_the_server(text: str, tmp_path: Path) -> None:
     at = open_page("attention", text=text)
     every = [divmod(n, N_HEAD) for n in range(N_LAYER * N_HEAD)]
     T = len(at.session_state["_shown"].runs["The run"].token_ids)
@@ -424,8 +422,8 @@ def test_what_a_head_does_is_told_in_the_same_words(text: str, tmp_path: Path) -
         for query in queries
         for layer, head in every
     ]
-    result = in_browser(at, choices, tmp_path)
-    drawn = [at, *(anew({"text": text}, {"query": query}) for query in queries[1:])]
+    result = browser_pictures(at, choices, tmp_path)
+    drawn = [at, *(redraw({"text": text}, {"query": query}) for query in queries[1:])]
     expected = [header_of(canvas(page, "one_head"))["head"]["descriptions"] for page in drawn]
     assert [here["description"] for here in result] == [
         texts[f"{layer}.{head}"] for texts in expected for layer, head in every
@@ -443,9 +441,7 @@ def test_what_a_head_does_is_told_in_the_same_words(text: str, tmp_path: Path) -
         ({"text": CATS, "show": "rest"}, False),
     ],
 )
-def test_every_head_is_sent_once_where_its_numbers_are_what_is_shown(
-    chosen: dict[str, str], sent: bool
-) -> None:
+def test_all_heads_are_sent_once_when_weights_are_shown(chosen: dict[str, str], sent: bool) -> None:
     first = open_page("attention", layer="0", head="1", **chosen)
     there = [c.proto.bytes for c in first.get("bidi_component") if c.proto.id.endswith("numbers")]
     head = header_of(canvas(first, "one_head"))["head"]
@@ -462,14 +458,12 @@ def test_every_head_is_sent_once_where_its_numbers_are_what_is_shown(
     ] == there
 
 
-def test_more_numbers_than_a_message_may_have_stay_where_they_are(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_too_many_numbers_are_not_sent(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(components, "_MOST_NUMBERS", N_LAYER * N_HEAD * 10 * 10 - 1)
     at = open_page("attention", text=CATS)
     assert not header_of(canvas(at, "one_head"))["head"]["numbers"]
 
 
-def test_four_heads_at_most_and_none_twice() -> None:
+def test_lines_show_at_most_four_distinct_heads() -> None:
     assert line_heads(2, [0, 2, 3, 4, 5]) == [2, 0, 3, 4]
     assert line_heads(0, []) == [0]

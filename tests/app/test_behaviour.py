@@ -1,4 +1,4 @@
-"""A visitor's actions on the pages, and the messages where something can't be shown."""
+"""A visitor's actions on the pages, and the messages when something can't be shown."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ from tests.app.pages import (
     button_groups,
     canvas,
     chips,
+    head_text,
     heatmaps,
     notices,
-    of_head,
     open_page,
     panels,
     pictures,
@@ -42,15 +42,15 @@ from tests.app.pages import (
 from tests.bundled import N_HEAD, bundled_model, opening
 from tests.checkpoints import weights_of, with_stages, write_checkpoint
 
-#: One of something is not said as many: "1 tokens", but "1 is" and "head 1 is".
+#: A plural after 1, such as "1 tokens"; "1 is" and "head 1 is" are fine.
 ONE_OF_MANY = re.compile(r"(?<![\d.,·−-])\b1 (?!is|less|was|has|as|this|its|pass)[a-z]+s\b")
 
 
-#: Says in one message why there is no picture: no second model; one token.
-TELL = "side_by_side?differs=model"
-TELL_ONE = tuple(f"find?find={way}" for way in ("pattern", "head", "all"))
-#: Every page is drawn for a single token, and for all odd characters beside the glossary's words; a
-#: token is put before these.
+#: Views with a message instead of a picture: without a second model; for one token.
+PAIR = "side_by_side?differs=model"
+TWO_TOKENS = tuple(f"find?find={way}" for way in ("pattern", "head", "all"))
+#: A single token, and odd characters beside the glossary's words; the latter with a first token
+#: added.
 TEXTS = (
     "x",
     "<b>b</b><script> $x$ $$y$$ :red[r] [a](http://b) **b** `c` www.d.io the token bit the "
@@ -58,9 +58,9 @@ TEXTS = (
 )
 
 
-@each("page", [*(view for view in VIEWS if view != TELL), "predict?predict=generate&cache=true"])
-def test_any_text_is_a_picture_on_every_page(page: str) -> None:
-    for text in TEXTS[page in TELL_ONE :]:
+@each("page", [*(view for view in VIEWS if view != PAIR), "predict?predict=generate&cache=true"])
+def test_every_page_draws_any_text(page: str) -> None:
+    for text in TEXTS[page in TWO_TOKENS :]:
         first = text == TEXTS[-1]
         at = open_page(page, text=text, bos=str(first).lower())
         assert not notices(at)
@@ -80,14 +80,14 @@ def test_any_text_is_a_picture_on_every_page(page: str) -> None:
             assert heatmaps(at, "one_head")["weights"].shape == (n, n)
 
 
-def test_the_mask_in_words() -> None:
+def test_mask_is_described_in_words() -> None:
     at = open_page("side_by_side?differs=mask", query="1")
     words = " ".join(block.value for block in at.markdown)
     assert "`1` ·crane sees itself and `0` A." in words
     assert "It can't see `2` ·ate, `3` ·fish." in words
 
 
-def test_all_that_an_address_has_wrong_is_one_message_and_falls_back() -> None:
+def test_wrong_parameters_fall_back_with_one_message() -> None:
     wrong = {"layer": "99", "head": "<b>x</b>", "causal": "maybe", "query": "4"}
     at = open_page("attention", **wrong, model="../../etc", picture="x")
     (message,) = messages(at)
@@ -104,18 +104,18 @@ def test_all_that_an_address_has_wrong_is_one_message_and_falls_back() -> None:
     assert messages(at.run()) == []
 
 
-def test_a_bad_list_of_layers_falls_back_with_a_note_and_the_last_one_stays() -> None:
+def test_bad_list_of_layers_falls_back_with_a_note() -> None:
     at = open_page("side_by_side", layers="0,7")
     assert "layers: 0\\,7 can't be shown here" in notices(at)
     assert len(titles(at, "layers_chart")) == 2
     at = open_page("side_by_side", layers="2", layer="1", head="0")
     at.button_group(key="layers").set_value([]).run()
-    assert at.button_group(key="layers").value == [0, 1]  # the first, and the chosen one
+    assert at.button_group(key="layers").value == [0, 1]  # the first, and the chosen layer
     assert len(titles(at, "layers_chart")) == 2
     assert not notices(at)
 
 
-def test_every_page_is_visited_in_one_session_and_is_what_it_is_called() -> None:
+def test_every_page_in_one_session_shows_its_name() -> None:
     chosen = {"text": "Dog bites man", "layer": "2", "query": "1"}
     at = open_page("attention", **chosen)
     first = canvas(at, "one_head")
@@ -132,7 +132,7 @@ def test_every_page_is_visited_in_one_session_and_is_what_it_is_called() -> None
     assert canvas(at, "one_head") == first
 
 
-def test_the_shapes_that_are_shown_can_be_taken_along(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_listed_shapes_are_saved_as_csv(monkeypatch: pytest.MonkeyPatch) -> None:
     pressed: dict[str, Any] = {}
 
     def button(_self: Any, label: str, data: bytes, **options: Any) -> bool:
@@ -141,8 +141,8 @@ def test_the_shapes_that_are_shown_can_be_taken_along(monkeypatch: pytest.Monkey
 
     monkeypatch.setattr("streamlit.delta_generator.DeltaGenerator.download_button", button)
     open_page("shapes", filter="attn.attend.weights", text="A crane=1")
-    made, name = pressed["CSV"]
-    table = pd.read_csv(io.BytesIO(made))
+    data, name = pressed["CSV"]
+    table = pd.read_csv(io.BytesIO(data))
     run = gpt2viz.trace(bundled_model(), "A crane=1")
     records = [record for record in run.tensors if record.key == "weights"]
     assert list(table["tensor"]) == [record.name for record in records]
@@ -151,7 +151,7 @@ def test_the_shapes_that_are_shown_can_be_taken_along(monkeypatch: pytest.Monkey
     assert name == "gpt2viz_stories_A-crane-1_shapes_causal.csv"
 
 
-def test_two_hundred_kilobytes_are_one_message() -> None:
+def test_text_of_200_kilobytes_is_one_message() -> None:
     at = open_page("attention")
     at.text_input(key="text").set_value("word " * 40_000).run()
     assert "reads at most 256 at once" in notices(at)
@@ -159,7 +159,7 @@ def test_two_hundred_kilobytes_are_one_message() -> None:
     assert "too long for a link" in " ".join(block.value for block in at.caption)
 
 
-def test_a_slider_or_page_never_runs_the_model_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_choices_never_rerun_the_model(monkeypatch: pytest.MonkeyPatch) -> None:
     at = open_page("head", text="one run is enough for all of this")
     calls: list[object] = []
     monkeypatch.setattr("gpt2viz.trace", lambda *args, **_: calls.append(args))
@@ -179,8 +179,8 @@ def messages(at: AppTest) -> list[str]:
     return [block.value for block in [*at.info, *at.warning, *at.error]]
 
 
-def half_drawn(at: AppTest) -> list[str]:
-    """Headings, pictures, tables and controls that stand round the message."""
+def drawn_parts(at: AppTest) -> list[str]:
+    """Headings, pictures, tables and controls around the message."""
     controls = [*button_groups(at), *at.selectbox, *at.toggle, *at.text_input, *at.radio]
     results = [control.label for control in controls if control.label not in FRAME]
     results += [block.value for block in at.markdown if block.value.startswith("#")]
@@ -190,23 +190,23 @@ def half_drawn(at: AppTest) -> list[str]:
 
 @each("page", [page for page in PAGES if page != "models"])
 @each(("text", "expected"), [("", "Type a word or a sentence"), (LONG, "Shorten it by 145")])
-def test_no_text_or_too_much_is_one_message_alone(page: str, text: str, expected: str) -> None:
+def test_empty_or_too_long_text_is_only_one_message(page: str, text: str, expected: str) -> None:
     at = open_page(page, text=text)
     (message,) = messages(at)
     assert expected in message
-    assert half_drawn(at) == []
+    assert drawn_parts(at) == []
 
 
 @each("way", ["pattern", "head", "all"])
-def test_one_token_tells_no_heads_apart(way: str) -> None:
+def test_one_token_can_not_distinguish_heads(way: str) -> None:
     at = open_page("find", text="A", find=way)
     (message,) = messages(at)
     assert message.startswith("With a single token")
-    assert half_drawn(at) == ["What to show"]
+    assert drawn_parts(at) == ["What to show"]
     assert len(chips(at)["labels"]) == 1
 
 
-def test_one_token_looks_at_itself() -> None:
+def test_one_token_attends_to_itself() -> None:
     at = open_page("find", text="A", find="look")
     assert messages(at) == []
     assert at.session_state["keys"] == [0]
@@ -229,14 +229,14 @@ def test_heads_without_a_number_are_not_ranked(parameters: dict[str, str], expec
     assert not {"Only layers", "Picture"} & {group.label for group in button_groups(at)}
 
 
-def test_one_token_has_no_surprise_and_no_empty_picture_of_it() -> None:
+def test_one_token_has_no_surprise_chart() -> None:
     at = open_page("predict", text="A")
     assert any("Nothing comes before the first token" in text.value for text in at.caption)
     assert "surprise" not in pictures(at)
 
 
 @each(("config", "expected"), [("", r"no config\.json"), ("{", "config\\.json")])
-def test_a_model_that_cannot_be_loaded_says_what_to_do(
+def test_unloadable_model_is_explained(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, config: str, expected: str
 ) -> None:
     (tmp_path / "half").mkdir(exist_ok=True)
@@ -250,21 +250,21 @@ def test_a_model_that_cannot_be_loaded_says_what_to_do(
     assert message.startswith("**half** can't be loaded.")
     assert expected in message
     assert "Choose another model above" in message
-    assert half_drawn(at) == []
+    assert drawn_parts(at) == []
 
 
 @pytest.fixture
-def overflowing(tmp_path: Path, listed: Callable[..., None]) -> Path:
-    """A model whose scores in layer 1 are too large for float32, as the only listed one."""
+def overflowing(tmp_path: Path, list_models: Callable[..., None]) -> Path:
+    """The only listed model, whose scores in layer 1 are too large for float32."""
     folder = write_checkpoint(tmp_path / "large", n_positions=64)
     with weights_of(folder) as weights:
         for name in ("ln_1.weight", "attn.c_attn.weight"):
             weights[f"transformer.h.1.{name}"] *= 1e14
-    listed(folder)
+    list_models(folder)
     return folder
 
 
-def test_the_first_tensor_is_named(overflowing: Path) -> None:
+def test_first_non_finite_tensor_is_found(overflowing: Path) -> None:
     trace = gpt2viz.trace(gpt2viz.load_model(overflowing), [5, 6, 7])
     result = first_not_finite(trace)
     assert result is not None
@@ -275,16 +275,16 @@ def test_the_first_tensor_is_named(overflowing: Path) -> None:
     assert first_not_finite(gpt2viz.trace(bundled_model(), "A crane")) is None
 
 
-#: Pages of predictions, which there are none of.
-OF_ANSWERS = ["predict?predict=next", "predict?predict=generate", "what_if?what_if=edits"]
-OF_ANSWERS += ["side_by_side?differs=mask"]
+#: Views with predictions, which NaN rules out.
+PREDICTIONS = ["predict?predict=next", "predict?predict=generate", "what_if?what_if=edits"]
+PREDICTIONS += ["side_by_side?differs=mask"]
 
 
 @each("page", [view for view in VIEWS if view not in ("textbook", "models")])
-def test_every_page_says_so_and_nothing_is_predicted_from_nan(overflowing: Path, page: str) -> None:
+def test_pages_report_nan_and_predict_nothing(overflowing: Path, page: str) -> None:
     at = open_page(page, model="large", layer="1")
     assert "Raw scores of layer 1" in notices(at)
-    if page in OF_ANSWERS:
+    if page in PREDICTIONS:
         assert "Nothing can be predicted from NaN" in notices(at)
         assert not at.metric
         answers = ("next", "lens", "changes")
@@ -295,23 +295,23 @@ def test_every_page_says_so_and_nothing_is_predicted_from_nan(overflowing: Path,
 
 
 @each("chapter", ["crane", "heads"])
-def test_the_story_goes_on_beyond_what_float32_can_hold(overflowing: Path, chapter: str) -> None:
-    """In a model with fewer channels than fit on screen, too."""
+def test_chapters_are_complete_with_overflowing_scores(overflowing: Path, chapter: str) -> None:
+    """Also in a model with fewer channels than fit on screen."""
     at = open_page("textbook", model="large", layer="1", chapter=chapter)
     assert "Raw scores of layer 1" in notices(at)
     assert "The same step in the real model" in [title.value for title in at.subheader]
-    assert any(button.label.startswith("Next: ") for button in at.button)  # drawn to its end
+    assert any(button.label.startswith("Next: ") for button in at.button)  # at the end
 
 
 @each("what", ["text", "head", "mask"])
-def test_two_sides_of_nan(overflowing: Path, what: str) -> None:
+def test_comparison_of_runs_with_nan(overflowing: Path, what: str) -> None:
     at = open_page("side_by_side", model="large", layer="1", differs=what)
     assert np.isnan(heatmaps(at, "weights_b" if what == "text" else "both_sides")["b"]).any()
     assert (what == "head") != ("Nothing can be predicted from NaN" in notices(at))
 
 
 @each("shown", ["weights", "rest", "norms"])
-def test_nan_is_drawn_as_nan_and_the_first_screen_says_so(overflowing: Path, shown: str) -> None:
+def test_first_screen_draws_and_reports_nan(overflowing: Path, shown: str) -> None:
     at = open_page("attention", model="large", layer="1", head="0", query="2", show=shown)
     trace = gpt2viz.trace(gpt2viz.load_model(overflowing), "A crane ate fish")
     lost = np.isnan(trace.stage("weights", 1)[0, 0])
@@ -320,12 +320,12 @@ def test_nan_is_drawn_as_nan_and_the_first_screen_says_so(overflowing: Path, sho
     assert_array_equal(np.isnan(numbers) & ~later, lost & ~later)
     assert lost.any()
     for name, tile in heatmaps(at, "all_heads").items():
-        assert np.isnan(tile).any() == (not name.startswith("0."))  # layer 0 is as it should be
-    assert re.search(r"\*\*Head 1\.0\*\*: the .* are NaN, not numbers", of_head(at))
+        assert np.isnan(tile).any() == (not name.startswith("0."))  # layer 0 is fine
+    assert re.search(r"\*\*Head 1\.0\*\*: the .* are NaN, not numbers", head_text(at))
     assert chips(at)["next"] == []
 
 
-def test_a_score_of_minus_infinity_is_not_called_masked(tiny: gpt2viz.Model) -> None:
+def test_score_of_minus_infinity_is_not_masked(tiny: gpt2viz.Model) -> None:
     trace = gpt2viz.trace(tiny, [5, 6, 7])
     for key in ("scaled_scores", "masked_scores"):
         changed = trace.stage(key, 0).copy()
@@ -337,7 +337,7 @@ def test_a_score_of_minus_infinity_is_not_called_masked(tiny: gpt2viz.Model) -> 
 
 
 @each("edits", ["", "forbid:2:1,window:2"])
-def test_a_long_run_tells_its_mask_without_making_scores(tiny: gpt2viz.Model, edits: str) -> None:
+def test_mask_of_a_long_run_needs_no_scores(tiny: gpt2viz.Model, edits: str) -> None:
     short, long = (
         gpt2viz.trace(tiny, [5, 6, 7], explicit=explicit, edits=gpt2viz.parse_edits(edits))
         for explicit in (True, False)
@@ -346,7 +346,7 @@ def test_a_long_run_tells_its_mask_without_making_scores(tiny: gpt2viz.Model, ed
     assert not long.derived.nbytes
 
 
-#: One position, two, and one of everything else.
+#: Models of one position and of two, with one of everything else.
 SMALLEST: dict[str, dict[str, Any]] = {
     "one": {"n_positions": 1, "n_embd": 2, "n_layer": 1, "n_head": 1},
     "two": {"n_positions": 2, "n_embd": 1, "n_layer": 1, "n_head": 1},
@@ -362,7 +362,7 @@ EVERY = [
     *(("textbook", {"chapter": name}) for name, c in CHAPTERS.items() if c.sentence),
     ("what_if", {"edits": "off:0.0,mean:0.0,attn:0,mlp:0,window:1,nofirst,scale:0.0:2"}),
 ]
-#: Choices of these pages, which don't ask how many channels there are.
+#: Choices on these pages that don't depend on the number of channels.
 CHOICES: list[tuple[str, dict[str, str]]] = [
     *(("attention", {"show": name}) for name in MEASURES),
     *(("side_by_side", {"compare": which}) for which in ("mean", "rollout")),
@@ -385,16 +385,16 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 
 
 @pytest.fixture
-def names(folders: list[Path], listed: Callable[..., None]) -> None:
-    """The smallest models, listed by the owner, for one test: others want the bundled one."""
-    listed(*folders)
+def names(folders: list[Path], list_models: Callable[..., None]) -> None:
+    """List the smallest models for one test; others need the bundled one."""
+    list_models(*folders)
 
 
 @each("name", SMALLEST)
-def test_every_page_of_the_smallest_models(names: None, name: str) -> None:
-    """The longest text everywhere; on the larger one the shorter too, on the first screen.
+def test_every_page_opens_with_the_smallest_models(names: None, name: str) -> None:
+    """The longest text on every page; with two positions also the shorter, on the first screen.
 
-    A mask hides nothing of one token, and taking it off changes nothing.
+    With one token the mask hides nothing, and turning it off changes nothing.
     """
     masked = [(page, chosen) for page, chosen in EVERY if "causal" not in chosen] + CHOICES
     shown = {"one": [("A", masked)], "two": [("AB", EVERY), ("A", EVERY[:1])]}
@@ -405,7 +405,7 @@ def test_every_page_of_the_smallest_models(names: None, name: str) -> None:
                 assert "can't be loaded" not in notices(at), (name, page)
 
 
-def test_a_model_without_room_for_a_text_said_twice(names: None) -> None:
+def test_model_too_short_for_a_repeated_text(names: None) -> None:
     at = open_page("find", model="one", text="A")
     assert "atlas_maps" in pictures(at)
     words = " ".join(block.value for block in at.caption)

@@ -1,4 +1,4 @@
-"""Chapters in Markdown: how they are read, and that all they name exists."""
+"""Chapters in Markdown: their parser, and that every name in them exists."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gpt2viz.app.course.parts import fill
 from gpt2viz.app.course.questions import Check
 from gpt2viz.run.stages import STAGE
 
-#: A text of each kind -> the block that it is read as.
+#: A text of each kind -> the block that it is parsed into.
 BLOCKS = {
     "At\n6. On\n\n- a list\n- of two": ("prose", "", "At 6. On\n\n- a list\n- of two"),
     "## Apart {#apart}": ("heading", "apart", "Apart"),
@@ -33,33 +33,33 @@ BLOCKS = {
 }
 
 
-class All(dict[str, Any]):
-    """Values of a book, of which every one is a check."""
+class AnyCheck(dict[str, Any]):
+    """Values of a book in which every name is a passed check."""
 
     def __missing__(self, name: str) -> Check:
         return Check(done=True)
 
 
-def test_a_chapter_is_read_block_by_block() -> None:
+def test_chapter_is_parsed_into_blocks() -> None:
     chapter = parse("---\ntitle: Heads\nsentence: read\n---\n" + "\n\n".join(BLOCKS))
     assert (chapter.title, chapter.sentence, chapter.guess) == ("Heads", "read", "")
     assert list(chapter.blocks) == list(BLOCKS.values())
 
 
 @pytest.mark.parametrize(
-    ("text", "said_of"),
+    ("text", "expected"),
     [
         ("# Heads\n", "no front matter"),
         ("---\ntitle: Heads\nauthor: me\n---\n", r"not .*author"),
         ("---\nsentence: read\n---\n", "has a title"),
     ],
 )
-def test_a_chapter_without_its_fields_is_refused(text: str, said_of: str) -> None:
-    with pytest.raises(ValueError, match=said_of):
+def test_chapter_without_its_fields_is_rejected(text: str, expected: str) -> None:
+    with pytest.raises(ValueError, match=expected):
         parse(text)
 
 
-def test_a_text_is_filled_with_what_is_computed() -> None:
+def test_values_are_filled_into_a_text() -> None:
     values = {"n": 3, "on": True, "off": False}
     assert fill(r"\text{{{n}}} of {{n}}", values) == r"\text{3} of 3"
     assert fill("{{on? {{n}} more | none ?}}{{off?, and ?}}", values) == "3 more"
@@ -68,7 +68,7 @@ def test_a_text_is_filled_with_what_is_computed() -> None:
         fill("{{gone}}", values)
 
 
-def test_a_question_needs_an_answer_or_a_check() -> None:
+def test_question_needs_an_answer_or_a_check() -> None:
     text = "How\nmany {{n}}?\n\nhint: Count.\nwhy: They\nare two.\n"
     typed = question(
         "many", f"{text}answer: 2\nalso: two | both\nnear: 3 → One less.\n", {"n": "x"}
@@ -81,7 +81,7 @@ def test_a_question_needs_an_answer_or_a_check() -> None:
         question("many", text, {"n": "x"})
 
 
-def test_every_listing_runs_and_what_it_asserts_holds(subtests: pytest.Subtests) -> None:
+def test_every_listing_runs_and_its_assertions_hold(subtests: pytest.Subtests) -> None:
     listed = 0
     for name, chapter in read_all().items():
         names: dict[str, Any] = {"torch": torch}
@@ -90,26 +90,26 @@ def test_every_listing_runs_and_what_it_asserts_holds(subtests: pytest.Subtests)
                 listed += 1
                 assert "assert " in block.text, name
                 with subtests.test(chapter=name, listing=block.text[:60]):
-                    exec(block.text, names)  # noqa: S102 - of this repository
+                    exec(block.text, names)  # noqa: S102 - our own code
     assert listed > 10
 
 
 @pytest.mark.parametrize("name", read_all())
-def test_all_that_a_chapter_names_exists(name: str) -> None:
+def test_every_name_in_a_chapter_exists(name: str) -> None:
     for block in read_all()[name].blocks:
         match block.kind:
             case "example":
                 assert callable(resolve_name(f"gpt2viz.app.course.{block.name}"))
             case "code":
-                for made in fill(f"{block.name} {block.text}", All()).split():
+                for made in fill(f"{block.name} {block.text}", AnyCheck()).split():
                     path = made if made.startswith("gpt2viz.") else f"gpt2viz.textbook.{made}"
                     assert made in STAGE or callable(resolve_name(path))
             case "question":
-                requested = question(block.name, block.text, All())
+                requested = question(block.name, block.text, AnyCheck())
                 assert requested.hint
                 assert requested.why
             case "link":
-                address = urlsplit(fill(block.name, All()))
+                address = urlsplit(fill(block.name, AnyCheck()))
                 assert address.path in {page.name for page in pages.MENU}
                 assert {key for key, _ in parse_qsl(address.query)} <= set(parameters.NAMED)
             case "prose":

@@ -1,4 +1,4 @@
-"""A page, parameter, stage or head score more: declared in one place, and all else follows."""
+"""A new page, parameter, stage or head score is declared in one place; all else follows."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from gpt2viz.analysis.scores import SCORES, Score, WeightOn
 from gpt2viz.settings import MODELS_VARIABLE
 from gpt2viz.training.evaluate import head_scores
 from gpt2viz.training.train import measure
-from tests.app.another_page import added
+from tests.app.another_page import add_declarations
 from tests.app.pages import button_groups, open_page
 
 
-def test_a_page_a_parameter_and_a_stage_are_declared_and_there(tmp_path: Path) -> None:
-    added(tmp_path)
+def test_new_page_parameter_and_stage_need_one_declaration_each(tmp_path: Path) -> None:
+    add_declarations(tmp_path)
     command = [sys.executable, "-m", "tests.app.another_page"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
@@ -31,7 +31,7 @@ def test_a_page_a_parameter_and_a_stage_are_declared_and_there(tmp_path: Path) -
     label, script = result["menu"]
     assert label == "**Fair weather**"
     assert script == "fair_weather"
-    assert result["chips"] == 4  # the sentence's tokens: the frame is there
+    assert result["chips"] == 4  # the sentence's tokens in the frame
     assert any("at 30 degrees" in text for text in result["read"])
     entries = [entry for entry in result["words"].split("\n\n") if entry.startswith("**")]
     assert [entry.partition("]")[0] for entry in entries] == ["**[Token", "**[Head"]
@@ -43,10 +43,10 @@ def test_a_page_a_parameter_and_a_stage_are_declared_and_there(tmp_path: Path) -
     assert "| `degrees` | How warm | one of the options | `20` | Fair weather |" in result["table"]
 
 
-def test_a_score_with_a_name_in_records_is_followed_through_a_training(
+def test_new_head_score_is_recorded_in_training(
     tiny_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Pages, command and surveys: see ``tests/package/test_plugins.py``."""
+    """For pages, command and surveys, see ``tests/package/test_plugins.py``."""
     on_second = WeightOn(lambda ids: np.tile(np.arange(len(ids)) == 1, (len(ids), 1)))
     added = Score("second token", "mean of w(t, 1)", "It looks at token 1.", on_second)
     folder = Path(shutil.copytree(tiny_folder, tmp_path / "trained"))
@@ -66,6 +66,6 @@ def test_a_score_with_a_name_in_records_is_followed_through_a_training(
 
 
 def every_head(model: gpt2viz.Model, ids: list[int]) -> np.ndarray:
-    """(n_layer, nh, T, T)."""
+    """The weights of every head, (n_layer, nh, T, T)."""
     run = gpt2viz.trace(model, ids)
     return np.stack([run.stage("weights", layer)[0] for layer in range(model.config.n_layer)])

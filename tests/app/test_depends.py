@@ -1,4 +1,4 @@
-"""The pieces that the answer depends on, as the page shows them: against the library and NumPy."""
+"""The pieces that the answer depends on: the page against the library and NumPy."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ TOLERANCE: Tolerance = {"rtol": 2e-4, "atol": 2e-4}
 
 
 @pytest.fixture(autouse=True)
-def to_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A busy machine isn't given up on."""
+def _wait_for_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Jobs may take long on a busy machine."""
     monkeypatch.setattr(jobs, "WAIT", 600)
 
 
@@ -46,8 +46,8 @@ def open_depends(**chosen: str) -> AppTest:
     return open_page("what_if?what_if=depends", **{"text": CLEAN, "text2": CORRUPTED} | chosen)
 
 
-def measured(at: AppTest) -> str:
-    """The measurements in the tip of the sentence about the patch."""
+def measurement_tips(at: AppTest) -> str:
+    """The measurements in the tooltip of the sentence on the patch."""
     return " ".join(block.help for block in at.markdown if "run it is" in block.help)
 
 
@@ -63,7 +63,7 @@ def sweep(stage: str, **options: Any) -> gpt2viz.PatchSweep:
         ("noise", "divergence", "v"),
     ],
 )
-def test_the_maps_are_the_sweeps_of_the_library(direction: Any, metric: Any, piece: str) -> None:
+def test_maps_match_the_librarys_sweeps(direction: Any, metric: Any, piece: str) -> None:
     at = open_depends(direction=direction, metric=metric, piece=piece)
     assert not notices(at)
     maps = heatmaps(at, "depends_streams")
@@ -82,7 +82,7 @@ def test_the_maps_are_the_sweeps_of_the_library(direction: Any, metric: Any, pie
     assert "estimate" not in " ".join(pictures(at).values())
 
 
-def test_edits_of_the_address_do_not_act_and_that_is_said() -> None:
+def test_edits_in_the_address_are_reported_and_ignored() -> None:
     edited, plainly = open_depends(edits="off:0.0"), open_depends()
     assert ["edits don't act here" in page_text(at) for at in (edited, plainly)] == [True, False]
     maps = [heatmaps(at, "depends_streams") for at in (edited, plainly)]
@@ -91,11 +91,11 @@ def test_edits_of_the_address_do_not_act_and_that_is_said() -> None:
         assert_allclose(maps[0][name], values, **TOLERANCE)
 
 
-def test_nothing_is_an_answer_like_any_other_word() -> None:
+def test_nothing_is_a_valid_answer_token() -> None:
     assert "the logit of “·nothing” minus" in page_text(open_depends(right="nothing"))
 
 
-def test_a_cell_is_what_numpy_gives_with_that_piece_put_in() -> None:
+def test_patched_cell_matches_numpy() -> None:
     clean = stages(CLEAN)
 
     def put(name: str, made: np.ndarray) -> np.ndarray:
@@ -117,7 +117,7 @@ def test_a_cell_is_what_numpy_gives_with_that_piece_put_in() -> None:
         f"**recovers {100 * share:.0f} % of the answer**." in message
     )
     before, now, source = (f"{number:.2f}".replace("-", "−") for number in numbers)
-    assert f"goes from {before} to {now}. In the first run it is {source}." in measured(at)
+    assert f"goes from {before} to {now}. In the first run it is {source}." in measurement_tips(at)
     bars = chart(at, "patched")["data"]
     probabilities = [softmax(row) for row in (first, second, patched)]
     best = np.argsort(-np.max(probabilities, axis=0))[:4]
@@ -131,13 +131,13 @@ def test_a_cell_is_what_numpy_gives_with_that_piece_put_in() -> None:
     assert {**at.query_params} == {**at.query_params} | edit | {"text": CORRUPTED, "text2": CLEAN}
 
 
-def test_the_numbers_that_are_told_make_up_the_share() -> None:
-    """Probabilities that are near each other need more digits than logits do."""
+def test_reported_numbers_give_the_share() -> None:
+    """Close probabilities need more digits than logits do."""
     near = {"text": "A crane ate fish", "text2": "A crane happened fish"}
     at = open_depends(**near, metric="probability", patch="patch:attention_output:3:3")
     result = re.search(
         r"(?s)(\d+) % of the .* goes from (\S+) to (\S+)\. In the first run it is ([\d.]+)\.",
-        page_text(at) + measured(at),
+        page_text(at) + measurement_tips(at),
     )
     assert result
     share, into, now, source = map(float, result.groups())
@@ -157,7 +157,7 @@ def test_the_numbers_that_are_told_make_up_the_share() -> None:
         ("weights:1.3", "the attention weights of head 1.3"),
     ],
 )
-def test_a_patch_is_told_with_its_share(patch: str, expected: str) -> None:
+def test_patch_is_described_with_its_share(patch: str, expected: str) -> None:
     stage = patch.partition(":")[0]
     at = open_depends(
         patch=f"patch:{patch}", direction="noise", piece=stage if stage in OF_HEADS else "q"
@@ -174,7 +174,7 @@ def test_a_patch_is_told_with_its_share(patch: str, expected: str) -> None:
     assert framed["depends_heads" if stage in OF_HEADS else "depends_streams"]
 
 
-def test_what_attention_carries_is_shown_at_first() -> None:
+def test_first_patch_is_the_largest_attention_output() -> None:
     carried = sweep("attention_output").restored
     elsewhere = np.delete(carried, 3, axis=1)  # token 3 differs
     assert np.argwhere(carried == elsewhere.max())[0].tolist() == [1, 7]
@@ -184,8 +184,8 @@ def test_what_attention_carries_is_shown_at_first() -> None:
 
 
 @each("pair", two_texts.PAIRS)
-def test_in_an_example_a_word_is_copied(pair: two_texts.Pair) -> None:
-    """The word that differs is at least third, and its stream arrives at the last token."""
+def test_word_is_copied_in_each_example(pair: two_texts.Pair) -> None:
+    """The differing token is at least third, and its stream reaches the last token."""
     model = bundled_model()
     texts = pair.clean, pair.corrupted
     ids = [model.tokenizer.encode(text) for text in texts]
@@ -211,9 +211,7 @@ def test_in_an_example_a_word_is_copied(pair: two_texts.Pair) -> None:
         (CLEAN, "Both texts are the same"),
     ],
 )
-def test_sentences_that_do_not_line_up_get_one_message_and_a_pair_that_does(
-    second: str, expected: str
-) -> None:
+def test_unaligned_sentences_get_a_message_and_an_aligned_pair(second: str, expected: str) -> None:
     at = open_depends(text2=second)
     assert expected in notices(at).replace("\\", "")
     assert not pictures(at)
@@ -222,7 +220,7 @@ def test_sentences_that_do_not_line_up_get_one_message_and_a_pair_that_does(
     assert "depends_streams" in pictures(at)
 
 
-def test_without_a_second_sentence_one_token_is_changed() -> None:
+def test_default_second_sentence_changes_one_token() -> None:
     at = open_page("what_if?what_if=depends")
     assert not notices(at)
     assert "text2" not in at.query_params
@@ -242,11 +240,11 @@ def test_without_a_second_sentence_one_token_is_changed() -> None:
         {"piece": "residual_in"},
     ],
 )
-def test_what_can_not_be_shown_is_told(chosen: dict[str, str]) -> None:
+def test_invalid_choices_are_reported(chosen: dict[str, str]) -> None:
     assert notices(open_depends(**chosen))
 
 
-def test_runs_that_measure_the_same_are_not_patched(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_runs_with_equal_metrics_are_not_patched(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(depends, "metric_value", lambda *_: 0.0)
     assert "both runs are the same" in notices(open_depends())
 
@@ -256,15 +254,15 @@ def sweep_of(stage: str) -> jobs.Job:
     return jobs.sweep_of("stories", search)
 
 
-def test_a_cancelled_sweep_keeps_what_came_and_begins_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cancelled_sweep_keeps_its_results_and_restarts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gpt2viz.analysis.patching, "AT_ONCE", 8)
     sweeping = sweep_of("mlp_output")
-    came = sweeping.report
+    report = sweeping.report
 
     def cancel_early(result: gpt2viz.PatchSweep, share: float) -> None:
         if share > 0.6:
             sweeping.cancel()
-        came(result, share)
+        report(result, share)
 
     monkeypatch.setattr(sweeping, "report", cancel_early)
     sweeping.go_on()
@@ -277,8 +275,8 @@ def test_a_cancelled_sweep_keeps_what_came_and_begins_anew(monkeypatch: pytest.M
     assert 0 < done.sum() < done.size
     assert_allclose(result[done], whole[done], **TOLERANCE)
     sweeping.go_on()
-    assert not sweeping.running  # nobody wants it
-    monkeypatch.setattr(sweeping, "report", came)
+    assert not sweeping.running  # it was cancelled
+    monkeypatch.setattr(sweeping, "report", report)
     sweeping.reset()
     sweeping.go_on()
     sweeping.wait(time.monotonic() + 60)
@@ -286,7 +284,7 @@ def test_a_cancelled_sweep_keeps_what_came_and_begins_anew(monkeypatch: pytest.M
     assert sweeping.share == 1
 
 
-def test_a_sweep_that_nobody_looks_at_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unwatched_sweep_stops(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(jobs, "UNSEEN", -1)
     sweeping = sweep_of("attention_output")
     sweeping.go_on()
@@ -298,7 +296,7 @@ def test_a_sweep_that_nobody_looks_at_ends(monkeypatch: pytest.MonkeyPatch) -> N
     assert sweeping.share == 1
 
 
-def test_estimates_say_so_until_the_numbers_are_there(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_estimates_are_labelled_until_patches_have_run(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(depends, "AT_ONCE", 0)
     jobs.sweep_of.clear()
     at = open_depends()
@@ -312,7 +310,7 @@ def test_estimates_say_so_until_the_numbers_are_there(monkeypatch: pytest.Monkey
 
 
 @each("direction", ["denoise", "noise"])
-def test_the_paths_into_a_head_are_those_of_the_library(direction: Any) -> None:
+def test_paths_into_a_head_match_the_library(direction: Any) -> None:
     into = "{}.{}".format(*copier())
     at = open_depends(direction=direction, patch=f"patch:q:{into}", piece="q", detail="paths")
     assert not notices(at)
@@ -334,7 +332,7 @@ def test_the_paths_into_a_head_are_those_of_the_library(direction: Any) -> None:
     assert message in page_text(at)
 
 
-def test_a_head_of_the_first_layer_has_no_path() -> None:
+def test_head_of_the_first_layer_has_no_path() -> None:
     at = open_depends(patch="patch:head_output:0.3", detail="paths")
     assert "Head **0.3** is in the first layer" in page_text(at)
     assert "head_paths" not in pictures(at)
@@ -343,7 +341,7 @@ def test_a_head_of_the_first_layer_has_no_path() -> None:
     assert f"of head **{1 + strongest // N_HEAD}.{strongest % N_HEAD}** **" in followed
 
 
-def test_the_fewest_heads_are_asked_for_and_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fewest_heads_are_computed_on_request(monkeypatch: pytest.MonkeyPatch) -> None:
     result = gpt2viz.fewest_heads(bundled_model(), CLEAN, CORRUPTED)
     open_depends()
     monkeypatch.setattr(depends, "AT_ONCE", 0)

@@ -1,4 +1,4 @@
-"""Every page on models of Llama's family, which share keys, turn them, and have other norms."""
+"""Every page with models of Llama's family: shared keys, RoPE and other norms."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from gpt2viz.pictures.from_trace import one_head, stage_panel, weights_measure
 from gpt2viz.run.hooks import network_graph
 from tests.app.cases import each
 from tests.app.chapters import links, matrix
-from tests.app.pages import VIEWS, chart, chips, matrices, open_page, page_text, pictures, sent
+from tests.app.pages import VIEWS, chart, chips, data_of, matrices, open_page, page_text, pictures
 from tests.llama_checkpoints import FAMILIES, write_llama
 from tests.numpy_llama import read, reference
 
@@ -32,15 +32,15 @@ OPENED = (
     *(f"models?part={part}" for part in SECTIONS),
     *(f"textbook?chapter={name}" for name, chapter in CHAPTERS.items() if chapter.sentence),
 )
-#: The chapters on what this family has, which end on a real model's numbers.
-OF_LLAMA = ("rmsnorm", "swiglu", "rope", "grouped")
+#: The chapters on parts of this family, which end with a real model's numbers.
+LLAMA_CHAPTERS = ("rmsnorm", "swiglu", "rope", "grouped")
 
 
 @pytest.fixture(scope="module", autouse=True)
 def models(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Tiny models of two families, in folders that the owner lists below this one.
+    """Tiny models of two families, listed by the owner, in folders below this one.
 
-    ``window`` is one more, in whose layers 1 and 2 a query sees 3 keys.
+    ``window`` is a third, whose layers 1 and 2 have a window of 3 keys.
     """
     folder = tmp_path_factory.mktemp("families")
     paths = [write_llama(folder / name, **FAMILIES[name]) for name in ("llama", "qwen3")]
@@ -55,37 +55,37 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     st.cache_resource.clear()
 
 
-#: Words for parts of GPT-2 that these models lack.
-OF_GPT2 = re.compile(
+#: Words for parts of GPT-2 that these models don't have.
+GPT2_WORDS = re.compile(
     r"LayerNorm|GELU|qkv|dropout|\bwpe\b|b_O|places? has a vector|GPT-2's|position embedding"
     r"|position and its context are added|bias and MLP|norms, the MLP's curve"
 )
 
 
-#: Where a model's own stages are shown, or counted: those of qwen3 are llama's and two more.
-OF_STAGES = ("head", "shapes", "models", *(f"textbook?chapter={name}" for name in OF_LLAMA))
+#: Pages that show or count a model's own stages: qwen3 has llama's and two more.
+STAGE_PAGES = ("head", "shapes", "models", *(f"textbook?chapter={name}" for name in LLAMA_CHAPTERS))
 
 
 @each(
     ("model", "address"),
     [
         *(("qwen3", page) for page in OPENED),
-        *(("llama", page) for page in OPENED if page.startswith(OF_STAGES)),
+        *(("llama", page) for page in OPENED if page.startswith(STAGE_PAGES)),
     ],
 )
-def test_every_page_opens_and_tells_of_no_part_that_is_not_there(model: str, address: str) -> None:
-    """A chapter of what the model lacks reads with the bundled one, and says so."""
+def test_every_page_opens_and_names_no_absent_part(model: str, address: str) -> None:
+    """A chapter on parts that the model lacks uses the bundled one, and says so."""
     at = open_page(address, model=model, text="the cat sat on the mat")
     assert not at.error, [block.value for block in at.error]
     if not address.startswith("textbook"):
-        assert not OF_GPT2.findall(" ".join([page_text(at), *pictures(at).values()]))
+        assert not GPT2_WORDS.findall(" ".join([page_text(at), *pictures(at).values()]))
     elif chapter := CHAPTERS.get(address.removeprefix("textbook?chapter=")):
         lacks = set(chapter.stages.split()) - network_graph(run_cache.load(model).network).keys()
         assert ("the bundled model, stories, reads your sentence" in page_text(at)) == bool(lacks)
-        assert ("·cat" in chips(at)["labels"]) == bool(lacks)  # of llama's tokens each is a byte
+        assert ("·cat" in chips(at)["labels"]) == bool(lacks)  # llama's tokens are single bytes
 
 
-def test_a_chapter_links_to_the_models_own_names() -> None:
+def test_chapter_links_use_the_models_own_names() -> None:
     at = open_page("textbook?chapter=residual", model="llama", layer="1")
     filters = [link["filter"] for link in links(at, "shapes") if "filter" in link]
     assert filters == ["layers.1.residual"]
@@ -96,10 +96,10 @@ NUMBER = re.compile(r"-?\d+\.\d+")
 
 
 @each("model", ("llama", "qwen3"))
-def test_chapters_on_the_family_end_on_the_models_own_numbers(model: str, models: Path) -> None:
+def test_chapters_on_the_family_show_the_models_numbers(model: str, models: Path) -> None:
     text, layer, head, n = "the cat sat on the mat", 1, 4, 9
     chosen = {"text": text, "layer": f"{layer}", "head": f"{head}", "query": f"{n}"}
-    at = {c: open_page(f"textbook?chapter={c}", model=model, **chosen) for c in OF_LLAMA}
+    at = {c: open_page(f"textbook?chapter={c}", model=model, **chosen) for c in LLAMA_CHAPTERS}
     written = {name: page_text(page).replace("−", "-") for name, page in at.items()}
     oracle, block = read(models / model), f"model.layers.{layer}"
     ids = gpt2viz.load_model(models / model).tokenizer.encode(text)
@@ -139,13 +139,13 @@ def test_chapters_on_the_family_end_on_the_models_own_numbers(model: str, models
     assert "in 2 groups: heads 0 to 2 and 3 to 5 share" in written["grouped"]
 
 
-def test_the_ends_of_these_chapters_lead_to_what_they_tell_of() -> None:
+def test_links_of_these_chapters_lead_to_their_numbers() -> None:
     chosen = {"text": "the cat sat on the mat", "layer": "1", "head": "4", "query": "9"}
-    at = {c: open_page(f"textbook?chapter={c}", model="llama", **chosen) for c in OF_LLAMA}
+    at = {c: open_page(f"textbook?chapter={c}", model="llama", **chosen) for c in LLAMA_CHAPTERS}
     cell, map_of_heads = links(at["rope"], "head")[-1], links(at["grouped"], "")[-1]
     assert (map_of_heads["layer"], map_of_heads["head"]) == (cell["layer"], cell["head"])
     assert (cell["layer"], cell["head"], cell["query"]) == ("1", "4", "9")
-    parts = sent(open_page("head", **cell), "written_sum")["parts"]
+    parts = data_of(open_page("head", **cell), "written_sum")["parts"]
     (arrow,) = (part["text"] for part in parts if "turned" in part.get("text", ""))
     texts = arrow.partition("q·k")[2], page_text(at["rope"]).partition("takes q · k")[2]
     on_head, here = ([float(n) for n in NUMBER.findall(t.replace("−", "-"))][:2] for t in texts)
@@ -157,8 +157,8 @@ def test_the_ends_of_these_chapters_lead_to_what_they_tell_of() -> None:
         assert set(table["layer"]) == {1}
 
 
-@each("name", OF_LLAMA)
-def test_without_such_a_model_a_chapter_says_how_to_get_one(
+@each("name", LLAMA_CHAPTERS)
+def test_chapter_without_a_fitting_model_explains_how_to_add_one(
     name: str, models: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     at = open_page(f"textbook?chapter={name}", text="the cat", model="stories")
@@ -175,8 +175,8 @@ def test_without_such_a_model_a_chapter_says_how_to_get_one(
     assert links(at, pages.get(name, "shapes"))[-1]["model"] == "Packaged"
 
 
-def test_a_cell_says_what_its_turn_did_and_what_other_distances_would(models: Path) -> None:
-    """By complex numbers: a turn by an angle multiplies a pair of channels by e^(i · angle)."""
+def test_scores_by_distance_and_the_effect_of_rotation(models: Path) -> None:
+    """Checked with complex numbers: a rotation multiplies a channel pair by e^(i · angle)."""
     text, layer, head, query, key = "the cat sat on the mat", 1, 4, 9, 7
     chosen = {"layer": f"{layer}", "head": f"{head}", "query": f"{query}", "key": f"{key}"}
     at = open_page("head?see=run", model="llama", text=text, **chosen)
@@ -191,7 +191,7 @@ def test_a_cell_says_what_its_turn_did_and_what_other_distances_would(models: Pa
         assert_allclose(curve["y"], expected, atol=1e-5)
     assert curve["name"] == "2 back, as here"
     assert_allclose(curve["y"], run.stage("scaled_scores", layer, head)[query, key], 1e-4)
-    parts = sent(at, "written_sum")["parts"]
+    parts = data_of(at, "written_sum")["parts"]
     (arrow,) = (part["text"] for part in parts if "turned" in part.get("text", ""))
     after = run.stage("scores", layer, head)[query, key]
     goes = f"turned by their positions, 9 and 7: q·k goes from {q @ k:.4f} to {after:.4f}"
@@ -202,13 +202,13 @@ def test_a_cell_says_what_its_turn_did_and_what_other_distances_would(models: Pa
 
 
 @each(("model", "turns"), [("llama", True), ("stories", False)])
-def test_tokens_by_the_weights_alone_are_compared_at_distance_0(model: str, turns: bool) -> None:
+def test_scores_by_weights_alone_are_at_distance_0(model: str, turns: bool) -> None:
     at = open_page("head?see=weights", model=model, text="the cat")
     (tip,) = (block.help for block in at.markdown if "through W_V" in (block.help or ""))
     assert ("W_K, at distance 0." in tip) == turns
 
 
-def test_a_layer_with_a_window_says_what_that_hides(tmp_path: Path) -> None:
+def test_window_of_a_layer_is_named_as_a_mask(tmp_path: Path) -> None:
     family = FAMILIES["qwen2, a window in deeper layers"]
     run = gpt2viz.trace(gpt2viz.load_model(write_llama(tmp_path, **family)), "the cat")
     for layer, name, why, formula in (
@@ -237,29 +237,29 @@ _LATER, _FAR = ("comes after the query", "The mask"), ("is outside", "The layer'
 
 
 @each(("key", "causal", "reason"), [(5, "true", _LATER), (0, "true", _FAR), (0, "false", _FAR)])
-def test_a_hidden_cell_says_what_hides_it(key: int, causal: str, reason: tuple[str, str]) -> None:
+def test_hidden_cell_names_what_hides_it(key: int, causal: str, reason: tuple[str, str]) -> None:
     chosen = {"text": "the cat", "layer": "1", "query": "4", "key": f"{key}", "causal": causal}
     at = open_page("head?see=run", model="window", **chosen)
     assert {"x·W_Q + b_Q", "x·W_V + b_V"} <= set(re.findall(r"x·W[^]]+", page_text(at))), "qwen2's"
     assert max(chart(at, "distances")["data"][0]["x"]) == max(4 - key, 2), "as far as it sees"
-    parts = sent(at, "written_sum")["parts"]
+    parts = data_of(at, "written_sum")["parts"]
     (arrow,) = (part["text"] for part in parts if "masked" in part.get("text", ""))
     assert arrow.startswith(f"masked, as this key {reason[0]}")
     why = open_page("head?see=why", model="window", **chosen)
     assert f"{reason[1]} hides this key from this query" in page_text(why)
 
 
-def test_who_sees_whom_is_told_of_the_layer_that_is_shown() -> None:
+def test_mask_is_described_for_the_chosen_layer() -> None:
     chosen = {"text": "the cat", "layer": "1", "query": "4"}
     words = page_text(open_page("side_by_side?differs=mask", model="window", **chosen))
     assert "Who may see whom in layer 1?" in words
     assert re.search(r"`4` \S+ sees itself and `2` \S+, `3` \S+ It can't see `0`", words)
 
 
-def test_no_weight_is_masked_by_another_layers_window(models: Path, tmp_path: Path) -> None:
+def test_windows_mask_only_their_own_layers(models: Path, tmp_path: Path) -> None:
     at = open_page("attention", model="window", text="the cat", layer="1")
-    with pytest.raises(AssertionError, match="head_numbers: 0"):  # the browser has one mask for all
-        sent(at, "head_numbers")
+    with pytest.raises(AssertionError, match="head_numbers: 0"):  # the browser has a single mask
+        data_of(at, "head_numbers")
     family = FAMILIES["qwen3, biases, a window in one layer"] | {"num_hidden_layers": 2}
     family |= {"layer_types": ["sliding_attention", "full_attention"]}
     folders = models / "window", write_llama(tmp_path, **family)
@@ -279,27 +279,27 @@ def test_no_weight_is_masked_by_another_layers_window(models: Path, tmp_path: Pa
         "find?find=wiring&edge=0.0:1.4:k&path=true",
     ),
 )
-def test_a_patch_of_shared_keys_says_whose_they_are(address: str) -> None:
+def test_patch_of_shared_keys_names_the_other_heads(address: str) -> None:
     at = open_page(address, model="llama", text="the cat sat")
     shared = "The keys of 1.3, 1.5 are the same ones, and change too." in page_text(at)
     assert shared == (":q:" not in address)
 
 
-def test_an_even_share_of_the_first_token_is_that_of_who_can_see_it() -> None:
+def test_even_share_of_the_first_token_counts_only_visible_keys() -> None:
     words = page_text(open_page("textbook?chapter=sinks", model="window", text="hello"))
     assert "head 2.2 rests there most: the 3 tokens" in words
     assert "alike, it would be 0.28" in words.replace("\n", " ")  # (1/2 + 1/3 + 0) / 3
 
 
-def test_tokens_without_a_text_are_told_apart(models: Path) -> None:
+def test_tokens_without_text_are_named_by_id(models: Path) -> None:
     at = open_page("predict?predict=next", model="llama", text="the cat", explain="∅ 410")
     logit = gpt2viz.trace(gpt2viz.load_model(models / "llama"), "the cat").logits_at(-1)[410]
     assert f"the logit of “∅ 410” is **{logit:+.2f}".replace("-", "−") in page_text(at)
 
 
 @each(("text", "layers"), [("abc", 0), ("abcd", 2)])
-def test_a_cache_keeps_what_a_window_hides_and_says_so(text: str, layers: int) -> None:
-    """Three layers of two groups of 4 channels, keys and values, in 4 bytes a number."""
+def test_cache_keeps_keys_outside_the_window(text: str, layers: int) -> None:
+    """The cache has 3 layers, keys and values, 2 groups, 4 channels, at 4 bytes per number."""
     at = open_page("predict?predict=generate", model="window", text=text, cache="true")
     words = page_text(at)
     assert f"{3 * 2 * 2 * 4 * 4 * (len(text) - 1)} bytes" in words

@@ -1,4 +1,4 @@
-"""The page Find: every number worked out again from the NumPy GPT-2, by loops."""
+"""The page Find: every number is recomputed from the NumPy GPT-2, with loops."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ TEXT = "When Mary and John went to the garden, John gave the flower to Mary"
 TOLERANCE: Tolerance = {"rtol": 2e-4, "atol": 2e-4}
 
 
-def test_every_map_of_the_atlas() -> None:
+def test_maps_of_the_atlas_match_numpy() -> None:
     at = open_page("find", text=TEXT)
     half = np.random.default_rng(0).choice(VOCABULARY, 50, replace=False)
     probe = [int(n) for n in half] * 2
@@ -50,7 +50,7 @@ def test_every_map_of_the_atlas() -> None:
         "random tokens, repeated": (reference(BUNDLED, probe, causal=True), probe),
     }
     drawn = {matrix.name: matrix.values for matrix in matrices(at, "atlas_maps")}
-    # The bundled model's survey has a row of its own, and so has what its weights say.
+    # The bundled model's survey and the scores of its weights have rows of their own.
     assert len(drawn) == 3 * len(SCORES) + len(WEIGHT_SCORES)
     for text, (run, words) in texts.items():
         for layer, heads in enumerate(run["weights"]):
@@ -59,7 +59,7 @@ def test_every_map_of_the_atlas() -> None:
                 assert_allclose(shown, scores, rtol=1e-3, atol=1e-3)
 
 
-def test_the_ranking_is_the_chosen_score_on_the_chosen_text() -> None:
+def test_ranking_has_the_chosen_score_of_the_chosen_text() -> None:
     at = open_page("find", text=TEXT, habit="duplicate token", on="sentence", only="2,3")
     table = at.dataframe[0].value
     assert list(table.columns[:3]) == ["layer", "head", "duplicate token"]
@@ -76,7 +76,7 @@ def test_the_ranking_is_the_chosen_score_on_the_chosen_text() -> None:
     assert_allclose(pictures[best[0]], weights(TEXT)[layer][head], **TOLERANCE)
 
 
-def test_the_ranking_by_the_weights_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ranking_by_the_weights_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = write_checkpoint(tmp_path / "weighed")
     monkeypatch.setenv(settings.MODELS_VARIABLE, str(folder))
     at = open_page("find", model="weighed", text="A crane ate fish", on="weights")
@@ -104,11 +104,11 @@ def test_the_ranking_by_the_weights_alone(tmp_path: Path, monkeypatch: pytest.Mo
     assert not both.warning
 
 
-def test_a_chosen_head_is_shown_in_place_of_the_best() -> None:
+def test_chosen_head_replaces_the_best_heads() -> None:
     find = {"text": TEXT, "habit": "entropy", "on": "sentence", "layer": "3", "head": "1"}
     at = open_page("find", **find, only="0")
     shown = heatmaps(at, "best_heads")
-    assert list(shown) == ["3.1"], "of whichever layers are listed"
+    assert list(shown) == ["3.1"], "whichever layers are listed"
     assert_allclose(shown["3.1"], weights(TEXT)[3][1], **TOLERANCE)
     assert set(map(tuple, frames(at, "atlas_maps"))) == {(3, 3, 1, 1)}
     at.button(key="best_instead").click().run()
@@ -116,10 +116,10 @@ def test_a_chosen_head_is_shown_in_place_of_the_best() -> None:
     assert not {"layer", "head"} & set(at.query_params)
     assert not frames(at, "atlas_maps")
     other = open_page("find", text=TEXT, find="head", layer="3", head="1")
-    assert len(heatmaps(other, "best_heads")) == 4, "it stands large beside the map"
+    assert len(heatmaps(other, "best_heads")) == 4, "it is shown large beside the map"
 
 
-def test_maps_rows_and_pictures_choose_a_head(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_clicks_on_maps_rows_and_pictures_choose_a_head(monkeypatch: pytest.MonkeyPatch) -> None:
     put, rows = dict[Any, Any](), list[int]()
     monkeypatch.setattr(address, "put", lambda parameter, value: put.update({parameter: value}))
     clicks.choose_named_head(clicks.Cell("2.3", 9, 9))
@@ -127,13 +127,13 @@ def test_maps_rows_and_pictures_choose_a_head(monkeypatch: pytest.MonkeyPatch) -
     clicks.choose_map_head({parameters.QUERY: 7, parameters.KEYS: [1, 4]})(clicks.Cell("", 1, 5))
     assert (put.pop(parameters.QUERY), put.pop(parameters.KEYS)) == (7, [1, 4])
     assert put == {parameters.LAYER: 1, parameters.HEAD: 5}
-    for ticked in ([1], []):  # a row, and one that is no longer ticked
+    for ticked in ([1], []):  # a ticked row, then none
         monkeypatch.setattr("streamlit.session_state", {"ranking": {"selection": {"rows": ticked}}})
         output._choose_row("ranking", rows.append)
     assert rows == [1]
 
 
-def test_a_chosen_head_is_ticked_and_a_ticked_one_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ticked_row_and_chosen_head_agree(monkeypatch: pytest.MonkeyPatch) -> None:
     draw, answers, heads = output.table, list[Any](), list[Any]()
     monkeypatch.setattr(output, "table", lambda *of, **how: answers.append(how) or draw(*of, **how))
     monkeypatch.setattr(find, "choose_head", lambda *head: heads.append(head))
@@ -156,7 +156,7 @@ def test_one_token_has_no_score() -> None:
     assert len(pictures(at)) == 1
 
 
-def test_who_looks_from_here_to_there() -> None:
+def test_heads_that_attend_from_a_query_to_keys() -> None:
     size = "size of contribution"
     at = open_page("find", text=TEXT, find="look", query="14", keys="1,3", rank=size)
     alpha = weights(TEXT)[:, :, 14, [1, 3]]  # (n_layer, nh, 2)
@@ -176,14 +176,14 @@ def keys(at: Any) -> Any:
     return pills
 
 
-def test_only_keys_that_the_query_may_see_are_offered() -> None:
+def test_only_visible_keys_are_offered() -> None:
     for causal, offered in (("true", 5), ("false", 15)):
         at = open_page("find", text=TEXT, find="look", query="4", causal=causal)
         assert len(keys(at).proto.options) == offered
 
 
-def test_a_pair_is_chosen_as_it_opens() -> None:
-    """The hardest look of the chosen head, on the diagonal and in the first column left out."""
+def test_initial_query_and_key() -> None:
+    """They have the chosen head's largest weight off the diagonal and first column."""
     others = weights(TEXT)[2][1].copy()
     np.fill_diagonal(others, 0)
     others[:, 0] = 0
@@ -204,28 +204,28 @@ def test_a_pair_is_chosen_as_it_opens() -> None:
     assert not any("Example" in c.value for c in first.caption)
 
 
-def test_the_token_that_looks_stays_when_keys_are_chosen() -> None:
+def test_query_is_kept_when_keys_are_chosen() -> None:
     at = open_page("find", text=TEXT, find="look", layer="2", head="1")
     text = next(c.value for c in at.caption if "Example" in c.value)
     query = int(re.findall(r"\((\d+)\) attends to ", text)[0])
     (first,) = at.session_state["keys"]
     keys(at).set_value([first, 0]).run()
     assert at.query_params["query"] == str(query)
-    assert at.query_params["keys"] == "0", "in place of the key that nobody chose"
+    assert at.query_params["keys"] == "0", "replacing the default key"
     keys(at).set_value([0, first]).run()
     assert set(at.query_params["keys"].split(",")) == {str(first), "0"}
     assert not any("Example" in c.value for c in at.caption)
 
 
 def cosines(pattern: np.ndarray, since: int = 1) -> np.ndarray:
-    """(n_layer, nh): how alike each head's rows from ``since`` on are to a pattern's."""
+    """(n_layer, nh): cosine similarities of the rows from ``since`` on with a pattern's."""
     rows = weights(TEXT)[:, :, since:].reshape(N_LAYER, N_HEAD, -1)
     of = pattern[since:].ravel()
     result: np.ndarray = rows @ of / np.linalg.norm(rows, axis=-1) / np.linalg.norm(of)
     return result
 
 
-def test_heads_most_like_a_drawn_pattern_which_begins_anew_without_painted_cells() -> None:
+def test_heads_similar_to_a_drawn_pattern() -> None:
     at = open_page("find", text=TEXT, find="pattern", pattern="stripes", n="3", cells="7:2,9:6")
     expected = np.zeros((15, 15))
     for t in range(15):
@@ -248,7 +248,7 @@ def test_heads_most_like_a_drawn_pattern_which_begins_anew_without_painted_cells
     assert heatmaps(at, "drawn")["pattern"][:, 0].all()
 
 
-def test_heads_most_like_a_chosen_one() -> None:
+def test_heads_similar_to_a_chosen_head() -> None:
     at = open_page("find", text=TEXT, find="head", layer="2", head="3")
     assert_allclose(heatmaps(at, "chosen_head")["weights"], weights(TEXT)[2][3], **TOLERANCE)
     shown = heatmaps(at, "map_similarity")["cosine similarity"]
@@ -258,7 +258,7 @@ def test_heads_most_like_a_chosen_one() -> None:
     assert (table["layer"][0], table["head"][0]) == (2, 3)
 
 
-def test_all_heads_by_likeness() -> None:
+def test_similarity_of_all_heads() -> None:
     at = open_page("find", text=TEXT, find="all", alike="0.8")
     (drawn,) = matrices(at, "alike_map")
     names, shown = drawn.grid["columns"], drawn.values
@@ -282,10 +282,10 @@ DID = ["ate", "lifted", "crossed the street for", "said it's", "was tired, and s
 
 
 @each("n_documents", [2, 6])
-def test_scores_across_many_texts(
+def test_scores_of_a_survey_are_shown(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, n_documents: int
 ) -> None:
-    """As they are stored; against NumPy: see ``tests/survey/test_survey.py``."""
+    """They match the files; ``tests/survey/test_survey.py`` checks those against NumPy."""
     folder = write_checkpoint(tmp_path / f"surveyed{n_documents}")
     texts = [f"A crane ate fish. A crane {did} <b>steel</b>, twice." for did in DID[:n_documents]]
     (tmp_path / "texts.txt").write_text("\n".join(texts))
@@ -311,9 +311,7 @@ def test_scores_across_many_texts(
     assert set(passages["text"]) <= set(best["text"])
 
 
-def test_a_score_that_a_survey_was_made_without(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_score_missing_in_a_survey(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = write_checkpoint(tmp_path / "older")
     (tmp_path / "texts.txt").write_text(f"{TEXT}\n{TEXT}", encoding="utf-8")
     survey(tmp_path / "texts.txt", folder, folder / "survey", 10, "cpu", local(1))
@@ -334,28 +332,28 @@ def test_a_score_that_a_survey_was_made_without(
     assert not at.dataframe
 
 
-def test_the_bundled_survey_is_of_the_bundled_model() -> None:
-    """If this fails, the weights are new: make survey CORPUS=…"""
+def test_bundled_survey_matches_the_bundled_model() -> None:
+    """If this fails after new weights: make survey CORPUS=…"""
     at = open_page("find", text="A crane", on="texts", habit="induction")
     assert not at.warning
     text = " ".join(caption.value for caption in at.caption)
     assert "held out from its training" in text
     assert "only the 55 documents" in text
     stored = pd.read_csv(BUNDLED / "survey" / "passages.csv", keep_default_na=False)
-    model, tried = bundled_model(), 0
+    model, n_matching = bundled_model(), 0
     for name, rows in stored.groupby("score"):
         best = rows.sort_values("value").iloc[-1]
-        said_ids = model.tokenizer.encode(best["text"])
-        if model.tokenizer.decode(said_ids) == best["text"] and len(said_ids) <= 64:
-            heads = reference(BUNDLED, said_ids, causal=True)["weights"][best["layer"]]
-            score = expected_scores(heads, said_ids)[name][best["head"]]
-            tried += score == pytest.approx(best["value"], abs=2e-3)
-    assert tried >= 6  # a passage cut within a word may be other tokens when read alone
+        ids = model.tokenizer.encode(best["text"])
+        if model.tokenizer.decode(ids) == best["text"] and len(ids) <= 64:
+            heads = reference(BUNDLED, ids, causal=True)["weights"][best["layer"]]
+            score = expected_scores(heads, ids)[name][best["head"]]
+            n_matching += score == pytest.approx(best["value"], abs=2e-3)
+    assert n_matching >= 6  # a passage cut within a word may have other tokens by itself
     record = BUNDLED / "survey"
     assert sum(file.stat().st_size for file in record.iterdir()) < 300_000
 
 
-def test_a_survey_of_other_weights_is_one_message(
+def test_survey_of_other_weights_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = write_checkpoint(tmp_path / "stale")

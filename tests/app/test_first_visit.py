@@ -1,4 +1,4 @@
-"""A first visit: the tour, the examples and the glossary hold what their sentences say."""
+"""A first visit: the statements of the tour, the examples and the glossary are true."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from gpt2viz.app.terms import SPELLED, TERM, TERMS, find_terms
 from gpt2viz.model.checkpoint import BUNDLED
 from tests.app.cases import each
 from tests.app.pages import ROOT, chips, open_page, page_text, plain
-from tests.app.test_frame import saved
+from tests.app.test_frame import saved_session
 from tests.bundled import N_LAYER, bundled_model, ids_of, weights
 from tests.docs.examples import keeps_promise, row_of
 from tests.llama_checkpoints import write_llama
@@ -37,13 +37,13 @@ def buttons(at: AppTest) -> dict[str, Any]:
     return {button.label: button for button in at.button}
 
 
-def ways(at: AppTest) -> set[str]:
-    """Buttons of this page and links to others."""
+def destinations(at: AppTest) -> set[str]:
+    """The labels of the page's buttons and links."""
     return set(buttons(at)) | {link.proto.label for link in at.get("page_link")}
 
 
 @each("n", range(1, len(STEPS) + 1))
-def test_a_step_of_the_tour_is_a_state_of_the_app(n: int) -> None:
+def test_tour_step_sets_the_state_of_the_app(n: int) -> None:
     step = STEPS[n - 1]
     expected = {parameter.name: str(value) for parameter, value in step.parameters.items()}
     at = open_page(step.page.name, tour=str(n), text=TEXT, **expected)
@@ -51,14 +51,14 @@ def test_a_step_of_the_tour_is_a_state_of_the_app(n: int) -> None:
     assert not at.warning
     assert {name: at.query_params[name] for name in expected} == expected
     leave = "Leave the tour" if n < len(STEPS) else "End the tour"
-    on = [label for label in ("Back", "Next") if label in ways(at)]
+    on = [label for label in ("Back", "Next") if label in destinations(at)]
     assert on == (["Next"] if n == 1 else ["Back"] if n == len(STEPS) else ["Back", "Next"])
     buttons(at)[leave].click().run()
     assert not {"tour", "text", *expected} & set(at.query_params)
     assert step.see not in plain("".join(block.value for block in at.markdown))
 
 
-def test_a_step_on_the_same_page_changes_the_address() -> None:
+def test_step_on_the_same_page_changes_the_address() -> None:
     at = open_page("attention", causal="false", query="1")
     buttons(at)["Take the tour"].click().run()
     assert STEPS[0].see in bar(at)
@@ -69,23 +69,23 @@ def test_a_step_on_the_same_page_changes_the_address() -> None:
     assert at.toggle(key="causal").value is True
 
 
-def test_who_leaves_the_tour_has_what_they_had_before() -> None:
-    mine = {"text": "Tom saw Anna. Anna saw Tom.", "layer": "3", "query": "2", "causal": "false"}
-    at = open_page("attention", **mine)
+def test_leaving_the_tour_restores_earlier_choices() -> None:
+    choices = {"text": "Tom saw Anna. Anna saw Tom.", "layer": "3", "query": "2", "causal": "false"}
+    at = open_page("attention", **choices)
     buttons(at)["Take the tour"].click().run()
     buttons(at)["Next"].click().run()
     buttons(at)["Leave the tour"].click().run()
-    assert at.query_params == mine
-    assert at.text_input(key="text").value == mine["text"]
+    assert at.query_params == choices
+    assert at.text_input(key="text").value == choices["text"]
     assert at.toggle(key="causal").value is False
 
     buttons(at)["Take the tour"].click().run()
     at.toggle(key="causal").set_value(False).run()
     at.text_input(key="text").set_value("Hi there").run()
     buttons(at)["Leave the tour"].click().run()
-    assert at.query_params == {"text": "Hi there", "causal": "false"}, "chosen on the way"
+    assert at.query_params == {"text": "Hi there", "causal": "false"}, "chosen during the tour"
 
-    long = "A crane " * 300  # no link carries it
+    long = "A crane " * 300  # too long for a link
     at = open_page("attention")
     at.text_input(key="text").set_value(long).run()
     buttons(at)["Take the tour"].click().run()
@@ -93,9 +93,7 @@ def test_who_leaves_the_tour_has_what_they_had_before() -> None:
     assert at.session_state["text"] == long
 
 
-def test_the_tour_is_of_the_bundled_model_whichever_was_chosen(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_tour_uses_the_bundled_model(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv(settings.MODELS_VARIABLE, str(write_llama(tmp_path / "of_the_owner")))
     at = open_page("attention", text="the cat")
     assert at.selectbox(key="model").value == "of_the_owner", "the owner's comes first"
@@ -105,19 +103,19 @@ def test_the_tour_is_of_the_bundled_model_whichever_was_chosen(
     assert at.selectbox(key="model").value == "of_the_owner"
 
 
-def test_the_tour_is_offered_off_the_tour_and_has_six_steps_at_most() -> None:
+def test_tour_is_offered_and_has_at_most_six_steps() -> None:
     assert len(STEPS) <= 6
-    assert "Take the tour" in ways(open_page("attention"))
-    assert "Take the tour" in ways(open_page("shapes"))
-    strayed = ways(open_page("shapes", tour="3"))
-    assert "Take the tour" not in strayed
-    assert "Back to Head" in strayed
-    at = open_page("attention", tour="7")  # there is no such step
+    assert "Take the tour" in destinations(open_page("attention"))
+    assert "Take the tour" in destinations(open_page("shapes"))
+    labels = destinations(open_page("shapes", tour="3"))
+    assert "Take the tour" not in labels
+    assert "Back to Head" in labels
+    at = open_page("attention", tour="7")  # a step that doesn't exist
     assert any("tour" in warning.value for warning in at.warning)
     assert "Take the tour" in buttons(at)
 
 
-def test_the_heads_do_what_the_tour_says() -> None:
+def test_heads_behave_as_the_tour_says() -> None:
     tokenizer = bundled_model().tokenizer
     words = [tokenizer.token_bytes(token).decode() for token in ids_of(TEXT)]
     assert (words[2], words[AFTER], words[LAST]) == (" sat", " on", " sat")
@@ -130,7 +128,7 @@ def test_the_heads_do_what_the_tour_says() -> None:
     assert free[AFTER] > 0.5
 
 
-def test_the_copy_is_lost_without_the_head_before_it() -> None:
+def test_copying_fails_without_the_previous_token_head() -> None:
     model = bundled_model()
     ids = model.tokenizer.encode(TEXT)
     (on,) = model.tokenizer.encode(" on")
@@ -145,7 +143,7 @@ def test_the_copy_is_lost_without_the_head_before_it() -> None:
     assert weights.argmax() != AFTER
 
 
-def test_every_page_has_its_words() -> None:
+def test_every_page_has_known_glossary_words() -> None:
     for page in pages.PAGES:
         keys = page.words.split()
         assert keys or page is pages.GLOSSARY
@@ -153,7 +151,7 @@ def test_every_page_has_its_words() -> None:
         assert len(keys) == len(set(keys))
 
 
-def test_the_words_stand_on_the_page() -> None:
+def test_words_panel_has_the_pages_words_first() -> None:
     at = open_page("predict")
     at.session_state["words_panel"] = True
     at.run()
@@ -167,7 +165,7 @@ def test_the_words_stand_on_the_page() -> None:
     assert TERM["softmax"].meaning not in " ".join(plain(block.value) for block in at.markdown)
 
 
-def test_the_glossary_has_every_word_and_a_link_shows_one() -> None:
+def test_glossary_has_every_word_and_a_link_puts_one_first() -> None:
     at = open_page("glossary", term="logit-lens")
     shown = "\n".join(block.value for block in at.markdown)
     assert all(shown.count(f"**{term.name}**  \n") == 1 for term in TERMS)
@@ -175,7 +173,7 @@ def test_the_glossary_has_every_word_and_a_link_shows_one() -> None:
     assert TERM["logit-lens"].meaning in first
     at.text_input(key="find_word").set_value("temperature").run()
     names = [block.value for block in at.markdown if "  \n" in block.value]
-    assert len(names) == 2  # the one that was linked to, and the one that was looked for
+    assert len(names) == 2  # the linked one and the searched one
     at.text_input(key="find_word").set_value("zebra").run()
     assert at.info
 
@@ -183,7 +181,7 @@ def test_the_glossary_has_every_word_and_a_link_shows_one() -> None:
 HOSTILE = ") [x](javascript:canary=1) <b> \"'$ `_* :red[r] \\\n# h &term=head#"
 
 
-def test_a_word_links_to_its_entry_and_carries_what_is_chosen() -> None:
+def test_word_links_to_its_entry_with_all_parameters() -> None:
     at = open_page("attention", {HOSTILE: HOSTILE}, text=HOSTILE, layer="1")
     first = ("Where does each word look", "Each square is one")
     text = " ".join(b.value for b in at.markdown if any(words in b.value for words in first))
@@ -226,14 +224,14 @@ def test_a_word_links_to_its_entry_and_carries_what_is_chosen() -> None:
         ("5 % of it", "5\u00a0% of it"),
     ],
 )
-def test_the_first_use_of_a_word_is_a_link(text: str, linked: str | None) -> None:
+def test_first_use_of_a_word_is_a_link(text: str, linked: str | None) -> None:
     prose.begin()
-    made = prose.link_terms(text)
-    assert re.sub(r'\]\(glossary\?term=[a-z-]+ "[^"]+"\)', "]", made) == (linked or text)
+    result = prose.link_terms(text)
+    assert re.sub(r'\]\(glossary\?term=[a-z-]+ "[^"]+"\)', "]", result) == (linked or text)
 
 
-def test_words_of_the_sentence_are_no_terms() -> None:
-    """Nor are its tokens, on any page: see ``test_behaviour``."""
+def test_words_of_the_sentence_are_not_linked() -> None:
+    """Nor are its tokens, on any page; see ``test_behaviour``."""
     prose.begin()
     for spelling in SPELLED:
         for text in (spelling, f"a {spelling.title()}!", f"{spelling} {spelling}"):
@@ -242,7 +240,7 @@ def test_words_of_the_sentence_are_no_terms() -> None:
             assert "".join(part.content for part in paragraph.children or ()) == text
 
 
-LINE = re.compile(
+EXAMPLE_LINE = re.compile(
     r"Look at \*\*head (?P<layer>\d+)\.(?P<head>\d+)\*\* from (?P<asks>\S+) \((?P<at>\d+)\): "
     r"it (?P<shows>.+?)\."
 )
@@ -258,15 +256,13 @@ def choose(example: Example, **chosen: str) -> AppTest:
 
 
 def line(at: AppTest) -> re.Match[str] | None:
-    text = (LINE.search(plain(block.value)) for block in at.caption)
+    text = (EXAMPLE_LINE.search(plain(block.value)) for block in at.caption)
     return next(filter(None, text), None)
 
 
 @each("example", EXAMPLES)
-def test_an_example_is_offered_where_its_promise_is_kept_and_its_line_holds(
-    example: Example,
-) -> None:
-    """If an earlier example isn't offered: python -m tests.docs.examples"""
+def test_example_is_offered_if_it_holds_and_its_line_is_true(example: Example) -> None:
+    """If an earlier example is no longer offered: python -m tests.docs.examples"""
     holds = keeps_promise(example)
     assert is_offered(example, BUNDLED.name) == holds
     assert holds or example.answer
@@ -285,32 +281,34 @@ def test_an_example_is_offered_where_its_promise_is_kept_and_its_line_holds(
     assert row.tokens[query].strip() == example.word == result["asks"].strip("·")
 
 
-def test_a_first_visit_opens_on_the_head_that_copies() -> None:
+def test_first_visit_opens_the_copying_head() -> None:
     head, row = row_of(FIRST)
     at = AppTest.from_file(str(ROOT / "app.py"), default_timeout=60).run()
     assert at.text_input(key="text").value == FIRST.text == TEXT
     assert (at.session_state["layer"], at.session_state["head"]) == head
     assert chips(at)["chosen"] == row.query == len(row.tokens) - 1
     assert (chips(at)["layer"], chips(at)["head"]) == head, "whose arcs are drawn"
-    assert not line(at), "which say it"
-    assert not at.query_params, "nobody has chosen it"
+    assert not line(at), "the arcs show it"
+    assert not at.query_params, "nothing was chosen"
     opened = zip(("layer", "head", "query"), map(str, (*head, row.query)), strict=True)
     expected = {"text": TEXT, "model": BUNDLED.name} | dict(opened)
-    assert saved(at) == expected, "a link names the sentence, so all that it opened on too"
+    assert saved_session(at) == expected, (
+        "a link names the sentence, and so the opening head and token too"
+    )
     at.text_input(key="text").set_value("The cat sat").run()
     assert chips(at)["chosen"] is None
     assert (at.session_state["layer"], at.session_state["head"]) == head
     assert chips(open_page("attention", text=TEXT))["chosen"] is None, "the sentence was chosen"
 
 
-def test_it_is_said_where_no_example_is_offered(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_absence_of_examples_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gpt2viz.app.frame.examples.is_offered", lambda *_: False)
     at = open_page("attention")
     at.session_state["examples"] = True
     assert "None of the examples" in page_text(at.run())
 
 
-def test_the_line_stays_with_the_sentence() -> None:
+def test_line_of_an_example_stays_with_its_sentence() -> None:
     params = choose(EXAMPLES[2]).query_params
     chosen = {name: str(params[name]) for name in ("text", "layer", "head", "query")}
     assert line(open_page("attention", **chosen))
@@ -320,7 +318,7 @@ def test_the_line_stays_with_the_sentence() -> None:
     assert not line(open_page("attention", **chosen | {"text": "Man bites dog"}))
 
 
-def test_an_example_goes_along_with_the_token_that_is_put_first() -> None:
+def test_example_works_with_a_first_token() -> None:
     at = choose(EXAMPLES[0], bos="true")
     result = line(at)
     assert result
@@ -328,7 +326,7 @@ def test_an_example_goes_along_with_the_token_that_is_put_first() -> None:
     assert result["asks"] == "·fish"
 
 
-def test_each_word_stands_once_in_the_order_of_the_alphabet() -> None:
+def test_glossary_is_alphabetical_without_duplicates() -> None:
     assert len(TERM) == len(TERMS) > 40
     names = [term.name.casefold() for term in TERMS]
     assert names == sorted(names)

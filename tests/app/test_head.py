@@ -1,4 +1,4 @@
-"""The page Head by its weights, a head that copies, and how far weights are from the model's."""
+"""The page Head: by its weights alone, a copying head, and the check of shown weights."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from tests.bundled import (
 )
 
 
-def test_the_copier_of_the_bundled_model() -> None:
+def test_copying_head_of_the_bundled_model() -> None:
     layer, head = copier()
     chosen = {"text": CATS, "layer": str(layer), "head": str(head), "query": "1"}
     at = open_page("head?see=weights", **chosen)
@@ -83,7 +83,7 @@ def test_the_copier_of_the_bundled_model() -> None:
     assert_allclose(curve, circuit.by_distance.mean[:65])
 
 
-def test_the_first_layer_has_nothing_else_to_read() -> None:
+def test_weights_predict_scores_of_the_first_layer() -> None:
     at = open_page("head?see=weights", text=CATS, layer="0", head="0")
     shown = heatmaps(at, "predicted")
     assert_allclose(shown["weights"], shown["run"], atol=1e-4)
@@ -92,8 +92,8 @@ def test_the_first_layer_has_nothing_else_to_read() -> None:
     assert "attend most to the key 1 token back (1.00) of all distances" in page_text(at)
 
 
-def test_two_tokens_are_too_little_to_compare() -> None:
-    """Each row less its mean leaves one number and its opposite, which always correlate."""
+def test_two_tokens_are_too_few_to_compare() -> None:
+    """A row of two minus its mean is a number and its opposite, which always correlate."""
     at = open_page("head?see=weights", text="The cat", layer="1", head="4")
     assert "too short to compare with what the weights alone predict" in page_text(at)
 
@@ -127,7 +127,7 @@ def test_a_token_of_hyphens_stays_as_it_is_written() -> None:
         assert list(table[column]) == ["--'  +1.5", "·a-b  −0.2"]
 
 
-def test_its_place_in_the_survey_and_the_way_to_all_heads() -> None:
+def test_rank_in_the_survey_and_link_to_all_heads() -> None:
     model = bundled_model()
     at = open_page("head?see=weights", text=CATS, layer="1", head="2")
     tables = at.session_state["_shown"].tables
@@ -145,14 +145,14 @@ def test_its_place_in_the_survey_and_the_way_to_all_heads() -> None:
         assert part in link.query_string
 
 
-def copies(n: int = 0) -> tuple[int, int]:
-    """One of the heads that copy."""
+def copying_head(n: int = 0) -> tuple[int, int]:
+    """The n-th copying head."""
     return copiers_of(TWICE)[n]
 
 
 @each("n", [0, 1])
-def test_the_sentence_said_twice_is_offered_and_copied_there(n: int) -> None:
-    layer, head = copies(n)
+def test_repeated_sentence_is_offered_and_copied(n: int) -> None:
+    layer, head = copying_head(n)
     at = open_page("head", text="A crane ate fish", layer=str(layer), head=str(head))
     (text,) = [c.value for c in at.caption if "no token repeats" in c.value]
     press(at, "Repeat the sentence")
@@ -172,22 +172,24 @@ def test_the_sentence_said_twice_is_offered_and_copied_there(n: int) -> None:
 @each(
     ("chosen", "text"),
     [
-        (back, "a b"),  # on so short a text said twice, one token back looks the same
+        (back, "a b"),  # for such a short text repeated, one token back looks the same
         (itself, "A crane ate fish"),
-        (copies, "the cat saw the cat"),
-        (copies, "A"),
+        (copying_head, "the cat saw the cat"),
+        (copying_head, "A"),
     ],
 )
-def test_it_is_not_offered_elsewhere(chosen: Callable[[], tuple[int, int]], text: str) -> None:
+def test_repeating_is_not_offered_elsewhere(
+    chosen: Callable[[], tuple[int, int]], text: str
+) -> None:
     layer, head = chosen()
     at = open_page("head", text=text, layer=str(layer), head=str(head))
     assert not [b for b in at.button if b.label == "Repeat the sentence"]
     assert not re.search("copies, but", " ".join(c.value for c in at.caption))
 
 
-#: The layers whose weights a page shows.
-PAGES = {
-    "attention": (0, 1, 2, 3),  # a head of any can be chosen
+#: The layers whose weights each page shows.
+LAYERS_SHOWN = {
+    "attention": (0, 1, 2, 3),  # a head of any layer can be chosen
     "head": (1,),
     "side_by_side": (0, 1),
     "side_by_side?differs=mask": (1,),
@@ -196,8 +198,8 @@ PAGES = {
 TEXT = "A crane lifted fish"
 
 
-def proof(page: str, text: str) -> tuple[float, float]:
-    """The largest difference, and the largest number of what attention added."""
+def reported_difference(page: str, text: str) -> tuple[float, float]:
+    """The reported largest difference, and the largest number that attention added."""
     at = open_page(page, text=text, layer="1", layers="0,1", causal="true")
     ((mark, tip),) = [(c.value, plain(c.help)) for c in at.caption if "times V" in (c.help or "")]
     result = re.search(r"difference: (\w+)(?: · 10(\S+))?, among numbers of up to (\S+)\.$", tip)
@@ -208,16 +210,16 @@ def proof(page: str, text: str) -> tuple[float, float]:
     return difference, largest
 
 
-@each("page", PAGES)
-def test_the_difference_is_small_beside_what_attention_added(page: str) -> None:
-    difference, largest = proof(page, TEXT)
+@each("page", LAYERS_SHOWN)
+def test_difference_is_small_relative_to_attention_output(page: str) -> None:
+    difference, largest = reported_difference(page, TEXT)
     assert 0 <= difference < 1e-3
     added = np.array(stages(TEXT)["attention_output"])  # (n_layer, T, C)
-    assert largest == pytest.approx(np.abs(added[[*PAGES[page]]]).max(), rel=5e-3)
+    assert largest == pytest.approx(np.abs(added[[*LAYERS_SHOWN[page]]]).max(), rel=5e-3)
 
 
-@each("page", ["attention", "side_by_side"])  # of one layer and of several
-def test_wrong_weights_are_told(page: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@each("page", ["attention", "side_by_side"])  # one layer and several
+def test_wrong_weights_are_detected(page: str, monkeypatch: pytest.MonkeyPatch) -> None:
     right = gpt2viz.Trace.stage
 
     def wrong(
@@ -227,19 +229,19 @@ def test_wrong_weights_are_told(page: str, monkeypatch: pytest.MonkeyPatch) -> N
         return result[..., ::-1] if key == "weights" else result
 
     monkeypatch.setattr(gpt2viz.Trace, "stage", wrong)
-    assert proof(page, f"A crane lifted {page}")[0] > 0.01
+    assert reported_difference(page, f"A crane lifted {page}")[0] > 0.01
 
 
 @each("text", ("The crane stood by the water and", "When"))
-def test_what_an_earlier_run_had_is_said(text: str) -> None:
-    """The numbers are checked all the same: see ``tests/run/test_prefix.py`` for what they are."""
+def test_reused_prefix_is_reported(text: str) -> None:
+    """The weights are still checked; ``tests/run/test_prefix.py`` tests the numbers."""
     n = len(ids_of(text))
     message = f"The first {'token' if n == 1 else f'{n} tokens'} came from an earlier run."
-    assert proof("attention", text)[0] < 1e-3
+    assert reported_difference("attention", text)[0] < 1e-3
     again = open_page("attention", text=f"{text} fish")
     (tip,) = [plain(c.help) for c in again.caption if "times V" in (c.help or "")]
     assert message in tip
-    assert proof("attention", f"{text} fish")[0] < 1e-3
+    assert reported_difference("attention", f"{text} fish")[0] < 1e-3
     shapes = open_page("shapes", text=f"{text} fish")
     words = [plain(markdown.value) for markdown in shapes.markdown]
     assert any(word.endswith(f"{message} The table describes a full run.") for word in words)

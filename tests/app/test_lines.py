@@ -1,4 +1,4 @@
-"""Matrix or lines: chosen in the address, and every line is the number of an independent GPT-2."""
+"""Matrix or lines, chosen in the address: each line matches an independent GPT-2."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from gpt2viz.app import output
 from gpt2viz.model.checkpoint import BUNDLED
 from gpt2viz.pictures.lines import Lines
 from tests.app.cases import each
-from tests.app.pages import canvas, header_of, heatmaps, hold_lines, open_page, pictures
+from tests.app.pages import canvas, check_line_data, header_of, heatmaps, open_page, pictures
 from tests.bundled import weights
 from tests.js.test_scripts import HERE, run
 from tests.numpy_gpt2 import Tolerance, reference
@@ -34,7 +34,7 @@ TOLERANCE: Tolerance = {"rtol": 2e-3, "atol": 2e-3}
 
 
 def drawn(at: AppTest, folder: Path, **choice: str | None) -> dict[str, list[dict[str, Any]]]:
-    """The lines that the browser draws once something is chosen there: each picture, by its key."""
+    """The lines that the browser draws after a choice there, by picture."""
     parts = (c.proto for c in at.get("bidi_component") if c.proto.bytes)
     sent = {
         part.id.split("-")[-1]: b64encode(part.bytes).decode()
@@ -49,7 +49,7 @@ def drawn(at: AppTest, folder: Path, **choice: str | None) -> dict[str, list[dic
 
 
 def matrices(data: dict[str, Any]) -> list[np.ndarray]:
-    """A picture's lines laid back into matrices, NaN where there is none."""
+    """A picture's lines as matrices, NaN where there is no line."""
     results = []
     for source in data["sources"]:
         matrix = np.full((len(data["queries"]), len(data["keys"])), np.nan)
@@ -59,19 +59,19 @@ def matrices(data: dict[str, Any]) -> list[np.ndarray]:
     return results
 
 
-def alone(data: dict[str, Any]) -> np.ndarray:
+def single_matrix(data: dict[str, Any]) -> np.ndarray:
     (only,) = matrices(data)
     return only
 
 
-def remembered(at: AppTest) -> list[Lines]:
-    """The pictures of lines that the server remembers."""
+def stored_lines(at: AppTest) -> list[Lines]:
+    """The pictures of lines that the server has stored."""
     shown: output.PageOutputs = at.session_state["_shown"]
     return [picture for picture in shown.pictures.values() if isinstance(picture, Lines)]
 
 
-def agree(drawn: np.ndarray, expected: np.ndarray) -> None:
-    """Lines are the numbers, and what is no line is below what they begin with."""
+def check_weights(drawn: np.ndarray, expected: np.ndarray) -> None:
+    """Lines have the expected weights; weights without a line are below the threshold."""
     there = np.isfinite(drawn)
     assert_allclose(drawn[there], expected[there], **TOLERANCE)
     assert (expected[~there] < 0.01 + 2e-3).all()
@@ -88,12 +88,10 @@ def agree(drawn: np.ndarray, expected: np.ndarray) -> None:
         ),
     ],
 )
-def test_lines_take_the_place_of_the_matrix_and_are_those_that_the_server_tells_of(
-    page: str, chosen: dict[str, str], tmp_path: Path
-) -> None:
-    """Whichever of both the browser was sent, in their order on the page."""
+def test_browser_lines_match_the_servers(page: str, chosen: dict[str, str], tmp_path: Path) -> None:
+    """Whether lines or a matrix were sent, and in the order of the page."""
     at = open_page(page, text=TEXT, picture="lines", **chosen)
-    stored, result = remembered(at), drawn(at, tmp_path)
+    stored, result = stored_lines(at), drawn(at, tmp_path)
     shown: output.PageOutputs = at.session_state["_shown"]
     names = {picture.what for picture in stored}
     assert names == {name for name in shown.pictures if ", as lines" in name} != set()
@@ -110,13 +108,13 @@ def test_lines_take_the_place_of_the_matrix_and_are_those_that_the_server_tells_
         assert alt == lines["alt"]
         assert alt.startswith(f"{picture.what}. ")
         assert f"{lines['shows']}, as lines".endswith(picture.what)
-        hold_lines(lines, picture)
+        check_line_data(lines, picture)
     for lines in here:
         del lines["alt"]
     if page == "find":
-        return  # the probe's tokens are shrunk in small matrices: the server has the others
+        return  # small matrices of the probe are pooled, so lines come from the server
     other = open_page(page, text=TEXT, **chosen)
-    assert not remembered(other)
+    assert not stored_lines(other)
     assert shown.pictures.keys() - names < other.session_state["_shown"].pictures.keys()
     matrix = drawn(other, tmp_path)
     for lines in (lines for several in matrix.values() for lines in several):
@@ -124,7 +122,7 @@ def test_lines_take_the_place_of_the_matrix_and_are_those_that_the_server_tells_
     assert matrix == result
 
 
-#: The part that was sent, the one that is chosen then, and how that is called.
+#: The part that was sent, the part chosen next, and its name.
 PARTS: list[tuple[dict[str, str], str | None, str]] = [
     ({}, "1,4,0,3", "queries 1 to 3, keys 0 to 2"),
     ({"zoom": "1,4,0,3"}, None, "the whole text"),
@@ -141,7 +139,7 @@ PARTS: list[tuple[dict[str, str], str | None, str]] = [
         ("what_if?edits=off:0.1", PARTS[0]),
     ],
 )
-def test_lines_of_a_part_that_is_chosen_in_the_browser(
+def test_lines_of_a_part_chosen_in_the_browser(
     page: str, part: tuple[dict[str, str], str | None, str], tmp_path: Path
 ) -> None:
     before, now, words = part
@@ -161,9 +159,9 @@ def test_two_sentences_side_by_side(tmp_path: Path) -> None:
     at = open_page("side_by_side?differs=text", text=TEXT, text2=SECOND, query="1", **chosen)
     result = drawn(at, tmp_path)
     (a,), (b,) = result["weights_a"], result["weights_b"]
-    agree(alone(a), weights(TEXT)[2][3])
-    agree(alone(b), weights(SECOND)[2][3])
-    assert [a["chosen"], b["chosen"]] == [1, 6]  # both are crane
+    check_weights(single_matrix(a), weights(TEXT)[2][3])
+    check_weights(single_matrix(b), weights(SECOND)[2][3])
+    assert [a["chosen"], b["chosen"]] == [1, 6]  # both tokens are crane
     assert b["queries"][6] == [6, "·crane"]
     assert [a["title"], b["title"]] == [
         "A: First sentence · layer 2, head 3",
@@ -171,60 +169,62 @@ def test_two_sentences_side_by_side(tmp_path: Path) -> None:
     ]
 
 
-def test_layers_are_told_apart_by_their_names(tmp_path: Path) -> None:
+def test_lines_of_layers_are_named(tmp_path: Path) -> None:
     at = open_page("side_by_side", text=TEXT, layers="0,1,3", head="5")
     (together,) = drawn(at, tmp_path)["layers_chart"]
     assert [source["name"] for source in together["sources"]] == ["Layer 0", "Layer 1", "Layer 3"]
     for result, layer in zip(matrices(together), (0, 1, 3), strict=True):
-        agree(result, weights(TEXT)[layer][5])
+        check_weights(result, weights(TEXT)[layer][5])
     assert len(set(together["colors"])) == 3
     assert not together["title"]
 
 
-def test_a_token_hidden_by_an_edit_is_no_line(tmp_path: Path) -> None:
+def test_token_hidden_by_an_edit_has_no_line(tmp_path: Path) -> None:
     at = open_page("what_if", text=TEXT, edits="forbid:3:0", layer="0", head="2")
     expected = weights(TEXT)[0][2]
-    before, changed = map(alone, drawn(at, tmp_path)["both_sides"])
-    agree(before, expected)
+    before, changed = map(single_matrix, drawn(at, tmp_path)["both_sides"])
+    check_weights(before, expected)
     assert np.isnan(changed[3, 0])
     assert expected[3, 0] > 0.01
-    rest = expected[3, 1:] / expected[3, 1:].sum()  # layer 0 reads the same: only the row is shared
-    agree(changed[3, 1:], rest)
-    agree(changed[:3], expected[:3])
+    rest = (
+        expected[3, 1:] / expected[3, 1:].sum()
+    )  # layer 0 has the same input: only the row is renormalized
+    check_weights(changed[3, 1:], rest)
+    check_weights(changed[:3], expected[:3])
 
 
-def test_one_head_lights_up_no_token_that_nobody_chose(tmp_path: Path) -> None:
+def test_no_token_is_lit_by_default(tmp_path: Path) -> None:
     chosen = {"text": TEXT, "layer": "1", "head": "2"}
     (result,) = drawn(open_page("head", **chosen), tmp_path)["stage_weights"]
-    agree(alone(result), weights(TEXT)[1][2])
+    check_weights(single_matrix(result), weights(TEXT)[1][2])
     assert result["chosen"] == -1
     (result,) = drawn(open_page("head", query="2", **chosen), tmp_path)["stage_weights"]
     assert result["chosen"] == 2
 
 
-def test_the_best_heads_and_the_chosen_one(tmp_path: Path) -> None:
+def test_lines_of_the_best_heads_and_the_chosen_one(tmp_path: Path) -> None:
     at = open_page("find", text=TEXT, find="head", layer="1", head="2", query="2")
     run, result = weights(TEXT), drawn(at, tmp_path)
-    agree(alone(result["chosen_head"][0]), run[1][2])
+    check_weights(single_matrix(result["chosen_head"][0]), run[1][2])
     ranked = at.dataframe[0].value
     for n, lines in enumerate(result["best_heads"]):
         layer, head = int(ranked["layer"][n]), int(ranked["head"][n])
-        agree(alone(lines), run[layer][head])
+        check_weights(single_matrix(lines), run[layer][head])
         assert lines["title"].startswith(f"Layer {layer} · Head {head}: ")
         assert lines["chosen"] == 2
     assert len(result["best_heads"]) == 4
 
 
-def test_a_chapter_of_the_textbook_shows_a_real_head_both_ways(tmp_path: Path) -> None:
+def test_textbook_draws_a_head_as_matrix_and_lines(tmp_path: Path) -> None:
     chosen = {"chapter": "heads", "text": TEXT, "layer": "1", "head": "2", "query": "2"}
     expected = weights(TEXT)[1][2]
     at = open_page("textbook", **chosen)
     assert_allclose(heatmaps(at, "real_head")["weights"], expected, **TOLERANCE)
-    agree(alone(drawn(at, tmp_path)["real_head"][0]), expected)
+    check_weights(single_matrix(drawn(at, tmp_path)["real_head"][0]), expected)
 
 
-def test_the_best_heads_on_the_probe_choose_no_token_of_the_sentence(tmp_path: Path) -> None:
-    """Its 100 tokens are shrunk in small matrices, and all of them are there as lines."""
+def test_lines_on_the_probe_have_no_chosen_token(tmp_path: Path) -> None:
+    """Its 100 tokens are pooled in small matrices, but all of them have lines."""
     small = heatmaps(open_page("find", text=TEXT), "best_heads").values()
     assert {matrix.shape for matrix in small} == {(64, 64)}
     at = open_page("find", text=TEXT, query="2", picture="lines")
@@ -234,18 +234,18 @@ def test_the_best_heads_on_the_probe_choose_no_token_of_the_sentence(tmp_path: P
     assert len(heatmaps(at, "best_heads")) == len(result) == 4
     for n, lines in enumerate(result):
         layer, head = int(ranked["layer"][n]), int(ranked["head"][n])
-        agree(alone(lines), run[layer][head])
+        check_weights(single_matrix(lines), run[layer][head])
         assert lines["chosen"] == -1
         assert lines["quantity"] == "attention weight"
     assert "Sentence of" not in pictures(open_page("find", picture="lines"))["best_heads"]
 
 
-def test_a_second_sentence_too_long_for_lines_is_a_matrix(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sentence_too_long_for_lines_is_a_matrix(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gpt2viz.app.view.GRID", 6)
     at = open_page("side_by_side?differs=text", text=TEXT, text2=SECOND, picture="lines")
     assert {"weights_a", "weights_b"} <= pictures(at).keys()
     assert header_of(canvas(at, "weights_a"))["either"]["picture"] == "matrix"
-    assert not remembered(at)
+    assert not stored_lines(at)
     assert any("Lines need" in text.value for text in at.caption)
     (switch,) = (
         c.proto for c in at.get("bidi_component") if c.proto.id.endswith("-picture_switch")

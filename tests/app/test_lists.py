@@ -1,4 +1,4 @@
-"""Whichever entry of a list is chosen, the page is whole and its words are of that entry."""
+"""For each entry of each list, the page is complete and describes that entry."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ TEXT = "The cat sat on the cat"
 WITH_LISTS = (pages.HEAD, pages.FIND, pages.WHAT_IF, pages.PREDICT, pages.TRAINING)
 OPENED = [view for view in VIEWS if view.partition("?")[0] in {page.name for page in WITH_LISTS}]
 OPENED.remove("predict?predict=generate")  # it has the lists of the other mode
-#: Choices of every page, modes, which are in ``VIEWS``, and how heads are drawn.
+#: Choices on every page, modes, which are in ``VIEWS``, and the style of heads.
 ELSEWHERE = {"model", "layer", "head", "query", "tour", "picture", "seed"}
 ELSEWHERE |= {parameter.name for parameter in parameters.MODE.values()}
-#: Lists of tokens, in which any other can be typed, by their view.
+#: By view, lists of tokens in which any other token can be typed.
 TOKENS = {
     "head?see=weights": ["token"],
     "predict?predict=next": ["explain", "minus"],
     "what_if?what_if=depends": ["right", "wrong"],
 }
-#: Lists whose entries stand on the page as they are in the address, and those told by sentences.
+#: Lists whose entries appear on the page as in the address, and those that appear in its text.
 NAMED = {"token", "explain", "minus", "right", "wrong", "habit", "rank", "against", "score"}
-DESCRIBED = NAMED - {"rank"}  # that one in pictures and tables
-#: Lists in which the same can be said of two entries: of 100 tokens that may be drawn, and of 200.
+IN_TEXT = NAMED - {"rank"}  # which appears in pictures and tables
+#: Lists in which two entries may give the same page, such as top-k 100 and 200.
 SAME = {"top_k", "top_p", "temperature", "most", "alike", "n", "step"}
 
 
 def shown(at: AppTest) -> str:
-    """All that a page says, in words, pictures and tables."""
+    """All text of a page, in words, pictures and tables."""
     tables = [frame.to_csv() for frame in at.session_state["_shown"].tables.values()]
     return "\n".join(
         [page_text(at), *pictures(at).values(), *tables, *(m.value for m in at.metric)]
@@ -44,7 +44,7 @@ def shown(at: AppTest) -> str:
 
 
 def has_numbers(picture: Picture) -> bool:
-    """True if a picture's table would have rows, which takes as long to make as the page."""
+    """True if a picture's table would have rows; making it takes as long as the page."""
     matrices = (panel.values for panel in picture.matrices)
     return any((values == values).any() for values in matrices) or any(
         len(series.x) for series in picture.series
@@ -53,20 +53,20 @@ def has_numbers(picture: Picture) -> bool:
 
 @pytest.fixture
 def lists(monkeypatch: pytest.MonkeyPatch) -> dict[str, Sequence[Any]]:
-    """The entries of each list that a page offers, by its name in the address."""
+    """The entries that a page offers in each list, by its name in the address."""
     offered: dict[str, Sequence[Any]] = {}
     choice = address.choice
 
-    def listen(parameter: SelectParam, options: Sequence[Any], *rest: Any, **more: Any) -> Any:
+    def record(parameter: SelectParam, options: Sequence[Any], *rest: Any, **more: Any) -> Any:
         offered[parameter.name] = options
         return choice(parameter, options, *rest, **more)
 
-    monkeypatch.setattr(address, "choice", listen)
+    monkeypatch.setattr(address, "choice", record)
     return offered
 
 
 @each("view", OPENED)
-def test_every_entry_of_every_list(view: str, lists: dict[str, Sequence[Any]]) -> None:
+def test_every_list_entry_opens_and_is_named(view: str, lists: dict[str, Sequence[Any]]) -> None:
     lists.clear()
     first = open_page(view, text=TEXT)
     own = {name: list(entries) for name, entries in lists.items() if name not in ELSEWHERE}
@@ -77,16 +77,16 @@ def test_every_entry_of_every_list(view: str, lists: dict[str, Sequence[Any]]) -
     wrong = []
     for name, entries in own.items():
         words: dict[Any, str] = {}
-        few = 1 if name in SAME else 4
-        for entry in entries if len(entries) <= 5 * few else [*entries[:few], entries[-1]]:
+        n_first = 1 if name in SAME else 4
+        for entry in entries if len(entries) <= 5 * n_first else [*entries[:n_first], entries[-1]]:
             at = first
             if first.session_state[name] != entry:
                 at = open_page(view, text=TEXT, **{name: str(entry)})
-            words[entry] = page_text(at) if name in DESCRIBED else shown(at)
+            words[entry] = page_text(at) if name in IN_TEXT else shown(at)
             drawn = at.session_state["_shown"].pictures
             empty = [key for key, picture in drawn.items() if not has_numbers(picture)]
             if (view, entry) == ("find?find=pattern", "empty"):
-                continue  # nothing is drawn of what nobody has painted
+                continue  # an empty pattern has no picture
             if at.session_state[name] != entry or notices(at) != notices(first):
                 wrong.append(f"{name}: {entry} isn't shown: {notices(at)}")
             if len(pictures(at)) < bool(pictures(first)) or empty:
@@ -94,5 +94,5 @@ def test_every_entry_of_every_list(view: str, lists: dict[str, Sequence[Any]]) -
             if name in NAMED and str(entry) not in shown(at):
                 wrong.append(f"{name}: {entry} isn't named")
         if len(set(words.values())) < len(words) and name not in SAME:
-            wrong.append(f"{name}: of several entries the same is said")
+            wrong.append(f"{name}: several entries give the same page")
     assert not wrong, "\n".join(wrong)

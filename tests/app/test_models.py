@@ -35,10 +35,10 @@ from tests.hub_server import Hub, point_the_client_at, serving
 
 
 @pytest.fixture
-def mine(tmp_path: Path, listed: Callable[..., None]) -> Path:
+def mine(tmp_path: Path, list_models: Callable[..., None]) -> Path:
     """A tiny model that the owner lists."""
     folder = write_checkpoint(tmp_path / "mine")
-    listed(folder)
+    list_models(folder)
     return folder
 
 
@@ -100,8 +100,8 @@ def test_a_model_that_a_package_holds(mine: Path, monkeypatch: pytest.MonkeyPatc
     assert rows["card: license"] == "apache-2.0"
     assert "106,168,320 numbers stored as Q4_1" in set(origin["is"])
     assert list(files["file"]) == ["SmolLM2-135M-Instruct.Q4_1.gguf"]
-    listed = section("all").dataframe[0].value.set_index("Model")["From"]
-    assert dict(listed) == {"mine": "a folder", "stories": "gpt2viz", "SmolLM2-135M": "a package"}
+    source = section("all").dataframe[0].value.set_index("Model")["From"]
+    assert dict(source) == {"mine": "a folder", "stories": "gpt2viz", "SmolLM2-135M": "a package"}
 
 
 def test_a_gguf_file_without_a_card(mine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -206,18 +206,18 @@ def test_a_long_sentence_has_its_chips_beside_the_sections() -> None:
 
 
 def test_two_folders_of_one_name_are_two_models(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, listed: Callable[..., None]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, list_models: Callable[..., None]
 ) -> None:
     folders = [tmp_path / "a" / "gpt2", tmp_path / "b" / "gpt2"]
     for seed, folder in enumerate(folders):
         write_checkpoint(folder, seed=seed)
-    listed(*folders)
+    list_models(*folders)
     monkeypatch.setattr(run_cache, "hub_cache", lambda: {"gpt2": tmp_path / "hub", "a/b": tmp_path})
     monkeypatch.setenv(settings.ALLOW_VARIABLE, server_config.EVERY_MODEL)
     assert list(run_cache.model_folders()) == ["a/gpt2", "b/gpt2", "stories", "gpt2", "a/b"]
     first, second = (run_cache.load(name).network.wte.weight for name in ("a/gpt2", "b/gpt2"))
     assert not (first == second).all()
-    listed(folders[0])
+    list_models(folders[0])
     assert list(run_cache.model_folders()) == ["gpt2", "stories", "hub:gpt2", "a/b"]
     assert run_cache.name_of_fetched("gpt2") == "hub:gpt2"
     assert run_cache.name_of_fetched("other/one") is None
@@ -337,12 +337,12 @@ def test_without_network_it_is_one_line(server: Hub, monkeypatch: pytest.MonkeyP
 
 
 @pytest.fixture
-def folders(tmp_path: Path, listed: Callable[..., None]) -> list[Path]:
+def folders(tmp_path: Path, list_models: Callable[..., None]) -> list[Path]:
     """Three tiny models that the owner lists; no model is in memory."""
     folders = [tmp_path / name for name in "abc"]
     for seed, folder in enumerate(folders):
         write_checkpoint(folder, seed=seed)
-    listed(*folders)
+    list_models(*folders)
     return folders
 
 

@@ -16,6 +16,7 @@ from tests.app.cases import each
 from tests.app.pages import (
     SHADE,
     canvas,
+    data_of,
     header_of,
     heatmaps,
     masks,
@@ -23,7 +24,6 @@ from tests.app.pages import (
     open_page,
     panels,
     plain,
-    sent,
     titles,
 )
 from tests.bundled import HEADS, HS, N_HEAD, C, bundled_model, stages
@@ -135,7 +135,7 @@ def test_the_cell_is_worked_out(expected: Any) -> None:
     assert_allclose(output["all keys"], weights @ v, **TOLERANCE)
     assert_allclose(output["weight × v"], weights[9] * v[9], **TOLERANCE)
 
-    parts = sent(at, "written_sum")["parts"]
+    parts = data_of(at, "written_sum")["parts"]
     results = [part for part in parts if part["kind"] == "result"]
     score = q[7] @ k[9]
     for side in ("value", "model"):
@@ -152,7 +152,7 @@ def test_the_strips_of_the_cell_are_the_models_vectors_and_its_row_is_summed_up(
     causal, made = expected
     query, key = 11, 2
     chosen = address(causal, layer="1", head="4", query=str(query), key=str(key))
-    parts = sent(open_page("head", **chosen), "written_sum")["parts"]
+    parts = data_of(open_page("head", **chosen), "written_sum")["parts"]
     q, k, v = (made[name][1][4] for name in "qkv")
     weights = made["weights"][1][4][query]
     strips = {part["name"]: part for part in parts if part["kind"] == "strip"}

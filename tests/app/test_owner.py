@@ -14,7 +14,7 @@ import gpt2viz
 from gpt2viz import settings
 from gpt2viz.app import metrics, server, server_config
 from tests.app.cases import each
-from tests.app.pages import PAGES, WITHOUT, notices, open_page, pictures, press
+from tests.app.pages import NO_SENTENCE, PAGES, notices, open_page, pictures, press
 
 
 @pytest.fixture
@@ -226,9 +226,7 @@ def test_a_limit_that_is_no_number_is_one_message(
     assert not pictures(at)
 
 
-def test_on_an_address_that_others_reach_visitors_are_told(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_on_an_address_that_others_reach_visitors_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "Other machines" not in captions()
     get = st.get_option
     everywhere = {"server.address": "0.0.0.0"}  # noqa: S104 (what is told about)
@@ -250,7 +248,7 @@ def test_as_it_comes_only_this_machine_is_served_and_nothing_is_told() -> None:
     assert st.get_option("server.maxCacheDataSize") == "64mb"
 
 
-@each("page", [*PAGES, *WITHOUT, "textbook, order"])
+@each("page", [*PAGES, *NO_SENTENCE, "textbook, order"])
 def test_a_device_that_is_not_here_is_one_message(
     monkeypatch: pytest.MonkeyPatch, page: str
 ) -> None:
@@ -258,7 +256,7 @@ def test_a_device_that_is_not_here_is_one_message(
     page, _, chapter = page.partition(", ")  # one that can't do without some stages
     at = open_page(page, **{"chapter": chapter} if chapter else {})
     assert not at.exception
-    if page not in ("models", *WITHOUT):  # these run nothing yet
+    if page not in ("models", *NO_SENTENCE):  # these run nothing yet
         (message,) = at.error
         assert "There is no device 'abacus' here; there is cpu" in message.value.replace("\\", "")
         assert not pictures(at)

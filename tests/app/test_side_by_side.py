@@ -33,7 +33,7 @@ from tests.app.pages import (
     plain,
     press,
     titles,
-    unpacked,
+    unpack,
 )
 from tests.bundled import N_HEAD, N_LAYER, bundled_model, stages
 from tests.checkpoints import load_ahead, write_checkpoint
@@ -251,11 +251,11 @@ def test_mask_on_and_off(causal: str) -> None:
     assert float(at.metric[2].value.split()[0]) == pytest.approx(bits, rel=5e-3)
 
 
-def test_two_models(tmp_path: Path, listed: Any) -> None:
+def test_two_models(tmp_path: Path, list_models: Any) -> None:
     early, late = tmp_path / "step100", tmp_path / "step200"
     write_checkpoint(early, seed=1)
     write_checkpoint(late, seed=2)
-    listed(early, late)
+    list_models(early, late)
     page = {"text": FIRST, "differs": "model", "model": "step100", "layer": "2", "head": "3"}
     at = open_page("side_by_side?differs=text", **page, model2="step200")
     ids = gpt2viz.load_model(early).tokenizer.encode(FIRST)
@@ -273,10 +273,10 @@ def test_two_models(tmp_path: Path, listed: Any) -> None:
     assert_allclose(table["B (%)"], 100 * softmax(second["logits"][-1])[table.index], atol=1e-3)
 
 
-def test_two_models_over_many_texts(tmp_path: Path, listed: Any) -> None:
+def test_two_models_over_many_texts(tmp_path: Path, list_models: Any) -> None:
     for name, seed in (("old", 1), ("new", 2)):
         write_checkpoint(tmp_path / name, seed=seed)
-    listed(tmp_path / "old", tmp_path / "new")
+    list_models(tmp_path / "old", tmp_path / "new")
     page = {"differs": "model", "model": "old", "model2": "new", "layer": "1", "head": "2"}
     at = open_page("side_by_side", **page, over="texts")
     assert not [b for b in at.button if b.label.startswith("Compare over")]  # without any text
@@ -316,10 +316,10 @@ def test_two_models_over_many_texts(tmp_path: Path, listed: Any) -> None:
     assert not at.toggle("changes_back").value  # as a browser shows it, which has seen it go
 
 
-def test_models_of_two_sizes_share_some_heads(tmp_path: Path, listed: Any) -> None:
+def test_models_of_two_sizes_share_some_heads(tmp_path: Path, list_models: Any) -> None:
     write_checkpoint(tmp_path / "large", vocab_size=500)
     write_checkpoint(tmp_path / "small", n_layer=2, n_head=2, n_embd=16, vocab_size=410)
-    listed(tmp_path / "large", tmp_path / "small")
+    list_models(tmp_path / "large", tmp_path / "small")
     page = {"text": FIRST, "differs": "model", "model": "large", "model2": "small"}
     at = open_page("side_by_side?differs=text", **page, layer="2")
     assert at.query_params.get("layer") is None  # the small one has no layer 2
@@ -333,7 +333,7 @@ def test_models_of_two_sizes_share_some_heads(tmp_path: Path, listed: Any) -> No
 
 
 def test_models_that_cannot_be_compared(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, listed: Any
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, list_models: Any
 ) -> None:
     monkeypatch.delenv(settings.MODELS_VARIABLE, raising=False)
     monkeypatch.setattr("gpt2viz.app.run_cache.hub_cache", dict)
@@ -341,12 +341,12 @@ def test_models_that_cannot_be_compared(
     assert "Models" not in at.segmented_control(key="differs").options
     assert "differs" not in at.query_params
     write_checkpoint(tmp_path / "mine")
-    listed(tmp_path / "mine")
+    list_models(tmp_path / "mine")
     at = open_page("side_by_side", text=FIRST, differs="model", model="stories")
     assert ["No other model here has the tokenizer" in note.value for note in at.info] == [True]
     write_checkpoint(tmp_path / "yours", seed=3)
     write_checkpoint(tmp_path / "short", n_positions=3)
-    listed(tmp_path / "mine", tmp_path / "yours", tmp_path / "short")
+    list_models(tmp_path / "mine", tmp_path / "yours", tmp_path / "short")
     at = open_page("side_by_side", text=FIRST, differs="model", model="mine", model2="short")
     assert ["reads at most 3" in error.value for error in at.error] == [True]
     monkeypatch.setattr(run_cache.models(), "budget", 10)
@@ -389,7 +389,7 @@ def test_the_strip_has_its_own_code_and_no_words_of_the_pictures_above_it() -> N
     wrong = []
     for shown, does in zip(MEASURES, ("", "drop_first", "value_weighted"), strict=True):
         at = open_page("side_by_side", text=MAN, head="4", show=shown)
-        ends = [panel["high"] for panel in unpacked(canvas(at, "strip_chart"))[0]["panels"]]
+        ends = [panel["high"] for panel in unpack(canvas(at, "strip_chart"))[0]["panels"]]
         parts = [part for part in at.main if part.type in ("bidi_component", "caption")]
         (strip,) = (n for n, part in enumerate(parts) if "strip_chart" in str(part.proto))
         later = [str(part.proto) for part in parts[strip:]]

@@ -35,7 +35,7 @@ from gpt2viz.textbook import examples, mistakes, residual, sizes
 from gpt2viz.textbook.claims import TEXTS
 from gpt2viz.textbook.examples import EXAMPLES, claims
 from gpt2viz.textbook.tensors import rows
-from tests.app.chapters import answered, asked_in, chapter, links, text_of
+from tests.app.chapters import answered_ids, chapter, links, questions_in, text_of
 from tests.app.pages import ROOT, chart, open_page, plain
 from tests.app.test_pictures import check_page
 from tests.bundled import bundled_model
@@ -159,7 +159,7 @@ def test_every_chapter_opens_with_its_examples_and_unanswered_questions(
             ids = ", ".join(message.examples)
             assert lines == ([f"Printed and computed: {ids}"] if ids else [])
             assert "|printed|computed|" not in text_of(at)
-            requested = dict(asked_in(at.main))
+            requested = dict(questions_in(at.main))
             assert tuple(requested) == message.questions
             assert (1 if message.part else 2) <= len(requested) <= 5
             for id, block in requested.items():
@@ -171,7 +171,7 @@ def test_every_chapter_opens_with_its_examples_and_unanswered_questions(
                 assert captions == (lowest if id == "curve_lowest" else []), id
             assert at.latex  # formulas with this page's numbers
             assert words(at) <= WORDS_IN_FIVE_MINUTES
-            assert answered(at) == []
+            assert answered_ids(at) == []
             assert not at.warning
             for page, parameter in MODE.items():  # a link says in which mode, but the menu's
                 assert all(parameter.name in link for link in links(at, page.name)[1:])
@@ -247,7 +247,7 @@ def test_the_appendix_has_every_example_with_its_anchor_and_its_verdicts() -> No
     assert f"**{message['differs']} differ**" in text
     assert "1 result printed: 1 agrees, 0 differ." in text  # E11
     assert "4 results printed: 3 agree, 1 differs." in text  # E19
-    assert tuple(asked_in(at.main)) == ()
+    assert tuple(questions_in(at.main)) == ()
     assert not at.session_state["_progress"].get(APPENDIX)
 
 

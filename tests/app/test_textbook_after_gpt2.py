@@ -16,14 +16,14 @@ from gpt2viz.model.checkpoint import BUNDLED
 from gpt2viz.textbook import after_gpt2, attention, mlp
 from tests.app.chapters import chapter as shown
 from tests.app.chapters import (
-    follows,
+    check_numbers,
     formula,
+    joined,
     links,
     matrix,
     numbers,
-    spelled,
+    open_chapter,
     text_of,
-    visit,
 )
 from tests.app.pages import chart, heatmaps, open_page, plain
 from tests.bundled import ids_of, weights
@@ -39,7 +39,7 @@ def looked(q: np.ndarray, k: np.ndarray) -> np.ndarray:
 
 @pytest.mark.parametrize("x", [attention.SENTENCE_X, ODD])
 def test_the_cache_keeps_what_is_read_again(x: Any) -> None:
-    at = visit("kv-cache", cache_x=spelled(x))
+    at = open_chapter("kv-cache", cache_x=joined(x))
     torch.manual_seed(42)
     seeded = [torch.randn(2, 2).double().numpy() for _ in range(3)]
     written = after_gpt2.write_uncached(np.reshape(x, (4, 2)), *seeded)
@@ -71,7 +71,7 @@ def test_the_way_to_the_model_s_own_cache() -> None:
     ("x", "c"), [([0.3, 0, 0.5, 0.1], "1.0"), ([0.3, -99, 7, 0], "-10.0"), ([2] * 4, "0.5")]
 )
 def test_a_shift_reaches_one_norm_alone(x: list[float], c: str) -> None:
-    at = visit("rmsnorm", rms_shift=c, rms_x=spelled(x))
+    at = open_chapter("rmsnorm", rms_shift=c, rms_x=joined(x))
     rows = matrix(at, "rms_rows")
     for row, name, values in ((0, "x", np.array(x)), (1, "x + c", np.array(x) + float(c))):
         layer = (values - values.mean()) / np.sqrt(values.var() + 1e-5)
@@ -79,8 +79,8 @@ def test_a_shift_reaches_one_norm_alone(x: list[float], c: str) -> None:
         assert_allclose(rows[row], layer, atol=1e-4)
         assert_allclose(rows[2 + row], values / size, atol=1e-5)
         written, outcome = formula(at, rf"\text{{RMS}}({name}) ").split(r"\qquad")
-        follows(written, size)
-        follows(outcome.partition(")} ")[2], values / numbers(written))
+        check_numbers(written, size)
+        check_numbers(outcome.partition(")} ")[2], values / numbers(written))
 
 
 @pytest.mark.parametrize("edited", [False, True])
@@ -90,22 +90,22 @@ def test_a_gate_is_followed_from_table_to_output(edited: bool) -> None:
     if edited:
         x, gate, up, down = x * 1.7 - 2, gate * 0.3, up - 5.123, down * 9
     tables = {"gate_x": x, "gate_w": gate, "gate_up": up, "gate_down": down}
-    at = visit("swiglu", **{name: spelled(table.round(4)) for name, table in tables.items()})
+    at = open_chapter("swiglu", **{name: joined(table.round(4)) for name, table in tables.items()})
     asks, makes = gate @ x, up @ x
     opened = asks / (1 + np.exp(-asks))
     assert_allclose(
         matrix(at, "gate_inside"), [asks, opened, makes, opened * makes], rtol=1e-4, atol=1e-5
     )
     first, second = formula(at, r"\text{SiLU(gate)} ").split(r"\qquad \text{up}")
-    follows(first, opened)
-    follows(second, makes)
+    check_numbers(first, opened)
+    check_numbers(second, makes)
     passes = formula(at, r"\text{passes} = \text{SiLU(gate)} \cdot \text{up} ")
-    follows(passes, numbers(first) * numbers(second))
-    follows(formula(at, r"y = \text{down} \cdot \text{passes} "), down @ numbers(passes))
+    check_numbers(passes, numbers(first) * numbers(second))
+    check_numbers(formula(at, r"y = \text{down} \cdot \text{passes} "), down @ numbers(passes))
 
 
 def test_the_other_channel_opens_and_both_forms_are_counted_for_the_width_that_is_chosen() -> None:
-    at = visit("swiglu", gate_x="-1,0.5", gate_C="4096")
+    at = open_chapter("swiglu", gate_x="-1,0.5", gate_C="4096")
     assert "Set x₁ to −1, and channel 1 opens in place of channel 0" in text_of(at)
     silu = [-2 / (1 + np.exp(2)), 2 / (1 + np.exp(-2))]
     assert_allclose(matrix(at, "gate_inside")[1, :2], silu, rtol=1e-4)
@@ -122,13 +122,13 @@ def test_both_are_moved_and_the_score_stays(
     table: list[float], at_q: int, at_k: int, move: int
 ) -> None:
     positions = {"rope_q": str(at_q), "rope_k": str(at_k), "rope_move": str(move)}
-    at = visit("rope", rope_qk=spelled(table), **positions)
+    at = open_chapter("rope", rope_qk=joined(table), **positions)
     q, k = both = np.array(table, float).reshape(2, 4)
     turned = after_gpt2.rotate(both, [at_q + move, at_k + move])
     assert_allclose(matrix(at, "rope_turned")[2:], turned, atol=1e-4)
     for by in (0, move):
         written = formula(at, rf"q_{{{at_q + by}}} \cdot k_{{{at_k + by}}} ")
-        follows(written, after_gpt2.rotary_score(q, k, at_q, at_k))
+        check_numbers(written, after_gpt2.rotary_score(q, k, at_q, at_k))
     (curve,) = chart(at, "rope_distance")["data"]
     assert_allclose(curve["y"], after_gpt2.score_by_distance(q, k, 64), atol=1e-4)
     assert f"moved on by {move:,}, still {abs(at_q - at_k)} apart" in text_of(at)
@@ -139,7 +139,7 @@ def test_both_are_moved_and_the_score_stays(
 
 @pytest.mark.parametrize(("groups", "x"), [(1, ODD), (2, attention.SENTENCE_X), (4, ODD)])
 def test_heads_of_a_group_read_the_same_keys(groups: int, x: Any) -> None:
-    at = visit("grouped", groups=str(groups), group_x=spelled(x))
+    at = open_chapter("grouped", groups=str(groups), group_x=joined(x))
     words = np.reshape(x, (4, 2))
     torch.manual_seed(0)
     w_q, w_k, _ = 2 * torch.randn(3, 4, 2, 2).double().numpy()
@@ -158,7 +158,7 @@ def test_heads_of_a_group_read_the_same_keys(groups: int, x: Any) -> None:
 
 
 def test_groups_of_unequal_size_are_refused_in_words() -> None:
-    at = visit("grouped", groups="3")
+    at = open_chapter("grouped", groups="3")
     (error,) = at.error
     assert "4 / 3 = 1.33. Choose a number of groups that divides 4." in error.value
 
@@ -166,20 +166,20 @@ def test_groups_of_unequal_size_are_refused_in_words() -> None:
 @pytest.mark.parametrize(("scores", "drop"), [([4, 3, 2, 3], False), ([-0.5, 99, 0.1, 98], True)])
 def test_what_the_first_token_gets_falls_to_the_others(scores: list[float], drop: bool) -> None:
     values = np.array(ODD).reshape(4, 2)
-    requested = {"sink_scores": spelled(scores), "sink_values": spelled(ODD)}
-    at = visit("sinks", sink_drop=str(drop).lower(), **requested)
+    requested = {"sink_scores": joined(scores), "sink_values": joined(ODD)}
+    at = open_chapter("sinks", sink_drop=str(drop).lower(), **requested)
     weights = softmax(np.where(np.arange(4) < drop, -np.inf, scores))
     assert_allclose(matrix(at, "sink_weights")[0], weights, atol=1e-6)
-    follows(formula(at, r"\text{softmax} "), weights)
+    check_numbers(formula(at, r"\text{softmax} "), weights)
     output = formula(at, r"\text{weights} \cdot V ")
-    follows(output, numbers(formula(at, r"\text{softmax} ")) @ values)
+    check_numbers(output, numbers(formula(at, r"\text{softmax} ")) @ values)
     assert f"takes away has length **{np.linalg.norm(weights @ values):.2f}**" in text_of(at)
 
 
 @pytest.mark.parametrize("causal", [True, False])
 def test_real_heads_rest_on_the_first_token_as_much_as_is_said(causal: bool) -> None:
     text = "The cat sat on the mat and the cat"
-    at = visit("sinks", text=text, causal=str(causal).lower())
+    at = open_chapter("sinks", text=text, causal=str(causal).lower())
     on_first = weights(text, causal)[:, :, 1:, 0].mean(axis=-1)
     assert_allclose(matrix(at, "sink_heads"), on_first, atol=1e-4)
     layer, head = np.unravel_index(on_first.argmax(), on_first.shape)
@@ -200,13 +200,13 @@ def test_the_survey_says_how_much_it_is_over_many_texts() -> None:
     record = json.loads((folder / "survey.json").read_text(encoding="utf-8"))
     length = record["tokens"]
     even = np.mean([1 / (query + 1) for query in range(1, length)])
-    words = text_of(visit("sinks", text="A crane"))
+    words = text_of(open_chapter("sinks", text="A crane"))
     assert f"most is **{float(most['mean']):.2f}**, in head {most['layer']}.{most['head']}" in words
     assert f"of {length} tokens, all alike would be {even:.2f}" in words
 
 
 def test_a_single_token_has_nowhere_else_to_look() -> None:
-    assert "Write a longer sentence" in text_of(visit("sinks", text="A"))
+    assert "Write a longer sentence" in text_of(open_chapter("sinks", text="A"))
 
 
 def test_states_follow_the_edited_words() -> None:
@@ -216,12 +216,12 @@ def test_states_follow_the_edited_words() -> None:
     for word in x:
         state = np.tanh(word + np.array([[0.5, -0.5], [0.5, 0.5]]) @ state)
         expected.append(state)
-    result = matrix(visit("rnn", rnn_x=spelled(x)), "rnn_states")
+    result = matrix(open_chapter("rnn", rnn_x=joined(x)), "rnn_states")
     assert_allclose(result, expected, atol=1e-6)
 
 
 def test_the_bytes_of_tables_are_those_of_their_numbers() -> None:
-    at = visit("flash", flash_T="64", flash_size="16")
+    at = open_chapter("flash", flash_T="64", flash_size="16")
     rows = at.session_state["_shown"].tables["Three ways to the same outputs"]
     result = rows["largest table of scores, in bytes"].tolist()
     assert result[:2] == [12 * 64 * 64 * 4, 12 * 64 * 16 * 4]
@@ -248,7 +248,7 @@ def test_what_cannot_be_read_is_told_and_left_out(subtests: pytest.Subtests) -> 
     }
     for name, junk in JUNK.items():
         with subtests.test(name):
-            at = visit(name, **junk)
+            at = open_chapter(name, **junk)
             message = plain(" ".join(warning.value for warning in at.warning))
             assert [
                 key for key in junk if f"{key}: " not in message or key in at.query_params

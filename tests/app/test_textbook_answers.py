@@ -22,7 +22,7 @@ from gpt2viz.app.course.questions import (
     is_right,
     values,
 )
-from tests.app.chapters import answered, asked_in, captions, revisit, text_of
+from tests.app.chapters import answered_ids, captions, questions_in, resume, text_of
 from tests.app.pages import open_page, plain
 from tests.bundled import CATS, CRANE, weights
 from tests.numpy_gpt2 import softmax
@@ -126,7 +126,7 @@ def answered_in_words() -> tuple[dict[str, AppTest], dict[str, Question]]:
             questions, "_ask", lambda q, *rest: requests.setdefault(q.id, q) and ask(q, *rest)
         )
         opened = {
-            name: revisit(name, typed={id: RIGHT[id][0] for id in RIGHT if chapter_of(id) == name})
+            name: resume(name, typed={id: RIGHT[id][0] for id in RIGHT if chapter_of(id) == name})
             for name in CHAPTERS
             if name != APPENDIX
         }
@@ -150,7 +150,7 @@ def test_a_question_is_answered_by_doing(subtests: pytest.Subtests) -> None:
     for id, address in (*DONE.items(), ("order_equal", edited)):
         with subtests.test(id):
             at = open_page("textbook", chapter=chapter_of(id), **address)
-            assert id in answered(at)
+            assert id in answered_ids(at)
             assert ":green-badge[done]" in text_of(at)
 
 
@@ -158,25 +158,25 @@ def test_what_is_no_answer_is_none_and_is_told(subtests: pytest.Subtests) -> Non
     for id, address, words in NOT_DONE:
         with subtests.test(id, **address):
             at = open_page("textbook", chapter=chapter_of(id), **address)
-            assert id not in answered(at)
-            said_of = "".join(part.value for part in dict(asked_in(at.main))[id].caption)
+            assert id not in answered_ids(at)
+            said_of = "".join(part.value for part in dict(questions_in(at.main))[id].caption)
             assert words in plain(said_of) if words else not said_of
 
 
 def test_questions_are_answered_in_words() -> None:
     for name, at in answered_in_words()[0].items():
-        assert answered(at) == [id for id in CHAPTERS[name].questions if id in RIGHT], name
+        assert answered_ids(at) == [id for id in CHAPTERS[name].questions if id in RIGHT], name
 
 
 def test_a_wrong_answer_is_told_what_it_is_until_a_right_one_is_typed() -> None:
-    at = revisit("heads", typed={"way_scores": "2, 16, 64, 100"})
-    assert answered(at) == []
+    at = resume("heads", typed={"way_scores": "2, 16, 64, 100"})
+    assert answered_ids(at) == []
     assert "Not yet. That is K transposed, ready to be multiplied by Q." in captions(at)
     at.text_input(key="answer_way_scores").set_value("7777").run()
-    assert answered(at) == []
+    assert answered_ids(at) == []
     assert sum(text.startswith("Not yet.") for text in captions(at)) == 1
     at.text_input(key="answer_way_scores").set_value("2, 16, 100, 100").run()
-    assert answered(at) == ["way_scores"]
+    assert answered_ids(at) == ["way_scores"]
     assert not any("Not yet." in text for text in captions(at))
 
 
@@ -320,7 +320,7 @@ def test_a_head_that_looks_at_itself_is_found() -> None:
     ends = (np.unravel_index(n, itself.shape) for n in (itself.argmax(), itself.argmin()))
     for (layer, head), result in zip((*ends, less), (True, False, True), strict=True):
         at = open_page("textbook", chapter="heads", layer=str(layer), head=str(head))
-        assert answered(at) == ["real_self"] * result
+        assert answered_ids(at) == ["real_self"] * result
 
 
 def test_progress_survives_chapters_and_a_file_adds_to_it() -> None:
@@ -351,7 +351,7 @@ def test_progress_survives_chapters_and_a_file_adds_to_it() -> None:
     assert {name: ids for name, ids in at.session_state["_progress"].items() if ids} == here | more
     (again,) = (button for button in at.button if button.label == "Start again")
     again.click().run()
-    assert (answered(at), at.text_area(key=own).value) == (["order_on"], "")  # still on screen
+    assert (answered_ids(at), at.text_area(key=own).value) == (["order_on"], "")  # still on screen
 
 
 def test_a_file_that_is_no_progress_is_refused_and_only_known_questions_are_taken() -> None:

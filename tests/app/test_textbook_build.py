@@ -21,8 +21,8 @@ from gpt2viz.pictures import tables
 from gpt2viz.run.stages import HEAD_STAGES, STAGE
 from gpt2viz.textbook.gaps import FILLED, Draft
 from gpt2viz.textbook.line_by_line import PAIRS, line_by_line
-from tests.app.chapters import answered, text_of
-from tests.app.pages import open_page, plain, sent
+from tests.app.chapters import answered_ids, text_of
+from tests.app.pages import data_of, open_page, plain
 from tests.bundled import CRANE, bundled_model, ids_of
 from tests.checkpoints import write_checkpoint
 
@@ -64,7 +64,7 @@ def test_the_finished_model_writes_on() -> None:
         assert ("first 32 tokens" in text) == ("with the mask on" in text) == bool(more)
         (source,) = [block.value for block in at.code if block.value.startswith("class GPT2")]
         assert [line for line in BUILT.values() if line not in source] == []
-        assert answered(at) == ["build_attention", "build_all"]
+        assert answered_ids(at) == ["build_attention", "build_all"]
 
 
 def test_an_expression_is_judged_as_it_is_typed() -> None:
@@ -83,7 +83,7 @@ def test_an_expression_is_judged_as_it_is_typed() -> None:
     assert right(at) == 1
     for name in list(BUILT)[2:6]:
         at.text_input(key=name).set_value(BUILT[name])
-    assert answered(at.run()) == ["build_attention"]
+    assert answered_ids(at.run()) == ["build_attention"]
 
 
 def test_a_wrong_model_writes_beside_the_real_one_or_says_why_it_cannot() -> None:
@@ -91,7 +91,7 @@ def test_a_wrong_model_writes_beside_the_real_one_or_says_why_it_cannot() -> Non
     text = text_of(at)
     assert right(at) == 7
     assert f"The real model goes on: “{begins(CRANE)}" in text
-    assert "build_all" not in answered(at)
+    assert "build_all" not in answered_ids(at)
     at.text_input(key="build_residual").set_value("x * inf - x * inf").run()
     assert "can't write on: the logits are NaN" in text_of(at)
     at.text_input(key="build_residual").set_value(BUILT["build_residual"])
@@ -111,24 +111,24 @@ def test_a_wrong_model_writes_beside_the_real_one_or_says_why_it_cannot() -> Non
 
 def test_one_gap_is_to_be_broken_and_it_is_told_which() -> None:
     at = build(**BUILT | {"build_head": "x @ wte.mT / 2"})
-    assert "build_broken" not in answered(at)
+    assert "build_broken" not in answered_ids(at)
     assert "One is wrong, but" in text_of(at)
     at.text_input(key="build_head").set_value(BUILT["build_head"])
     at.text_input(key="build_mask").set_value("scaled").run()
-    assert "build_broken" in answered(at)
+    assert "build_broken" in answered_ids(at)
 
 
 def test_models_and_sentences_that_it_can_and_cannot_build_with(
-    tmp_path: Path, listed: Any
+    tmp_path: Path, list_models: Any
 ) -> None:
     """A tiny GPT-2 and one that differs in its scale are listed by the owner."""
     write_checkpoint(tmp_path / "tiny")
     write_checkpoint(tmp_path / "scaled", scale_attn_by_inverse_layer_idx=True)
-    listed(*tmp_path.iterdir())
+    list_models(*tmp_path.iterdir())
     for text, message in (("a crane ate", ""), ("a" * 23, "1 token, and each is what")):
         at = build(**BUILT, model="tiny", text=text)
         assert right(at) == 8
-        assert "build_all" in answered(at)
+        assert "build_all" in answered_ids(at)
         assert message in text_of(at)
     for more, why in (
         ({"model": "scaled", "text": "a crane ate"}, "differs from GPT-2 in its scale"),
@@ -138,7 +138,7 @@ def test_models_and_sentences_that_it_can_and_cannot_build_with(
         assert why in text_of(at)
         assert ("There is none for the model" in text_of(at)) == ("model" in more)
         assert right(at) == 0
-        assert answered(at) == []
+        assert answered_ids(at) == []
 
 
 TEXT = "A crane ate fish and"
@@ -154,7 +154,7 @@ def test_both_files_stand_there_and_what_is_no_line_opens_the_scores() -> None:
     empty = LISTED.pairs.index(None) + 1
     at = open_page("textbook", chapter="whole", line=str(empty))
     assert any(f"line: {empty} can't be shown here" in plain(block.value) for block in at.warning)
-    data = sent(at, "line_by_line")
+    data = data_of(at, "line_by_line")
     mine, package = data["listings"]
     assert mine == LISTED.lines
     assert "\n".join(package) == inspect.getsource(network).rstrip("\n")
@@ -179,7 +179,7 @@ def every_line() -> AppTest:
 
 
 def test_every_line_says_the_shapes_of_the_sentence(every_line: AppTest) -> None:
-    assert sent(every_line, "line_by_line")["chosen"] == line("variance =")
+    assert data_of(every_line, "line_by_line")["chosen"] == line("variance =")
     run = gpt2viz.trace(bundled_model(), TEXT)
     shapes = {str(r.key): str(r.shape) for r in run.tensors if r.layer in (None, 2)}
     assert shapes["weights"] == "(1, 8, 5, 5)"

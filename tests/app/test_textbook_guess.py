@@ -15,7 +15,7 @@ from gpt2viz.app.course import guess, progress
 from gpt2viz.app.course.contents import CHAPTERS
 from gpt2viz.textbook import guesses
 from gpt2viz.textbook.guesses import ROWS, Verdict
-from tests.app.chapters import revisit, text_of
+from tests.app.chapters import resume, text_of
 from tests.app.pages import heatmaps, open_page, pictures
 from tests.docs.reading_level import grade
 from tests.textbook.test_guesses import JUNK, MISTAKES, REAL, in_hundredths
@@ -63,7 +63,7 @@ def test_a_row_is_hidden_until_it_is_guessed_or_its_numbers_are_others() -> None
 @pytest.mark.parametrize("id", ROWS)
 def test_it_is_shown_beside_the_guess_or_alone(id: str) -> None:
     for given in (in_hundredths(REAL[id]), [100, *[0] * (len(ROWS[id].words) - 1)], []):
-        at = revisit(CHAPTER[id], guesses={id: given})
+        at = resume(CHAPTER[id], guesses={id: given})
         assert "Predict first." not in text_of(at)
         if id in PICTURE:
             key, panel, row = PICTURE[id]
@@ -106,7 +106,7 @@ def test_what_is_said_of_a_guess_is_plain() -> None:
 
 
 def test_guesses_go_into_a_file_and_come_back_and_are_summed_up() -> None:
-    at = revisit("crane", guesses={"crane": [50, 25, 25]})
+    at = resume("crane", guesses={"crane": [50, 25, 25]})
     stored: dict[str, list[int]] = {"crane": [1, 1, 98], "mask": []}
     content = {"answered": {"mask": ["mask_row"]}, "guesses": stored}
     at.file_uploader(key="open_progress").upload(

@@ -23,7 +23,7 @@ from gpt2viz.app.course import learning as lesson
 from gpt2viz.model.checkpoint import BUNDLED
 from gpt2viz.textbook import learning
 from gpt2viz.textbook.learning import Setting
-from tests.app.chapters import matrix, spelled, text_of
+from tests.app.chapters import joined, matrix, text_of
 from tests.app.pages import chart, heatmaps, open_page
 from tests.bundled import bundled_model, stages
 from tests.checkpoints import write_checkpoint
@@ -82,7 +82,7 @@ def test_a_single_token_has_no_lesson() -> None:
 
 def test_an_edited_table_is_followed_through_a_step() -> None:
     table = np.array([[0.5, 0, 2, -1], [0, 1, 0, 0.25], [1, 0, 0, 3], [0, 0, 0, 0.0]])
-    at = chapter(learn_logits=spelled(table), learn_rate="30.0")
+    at = chapter(learn_logits=joined(table), learn_rate="30.0")
     before = loss_of(table)
     assert rf"\approx {before:.4f}" in text_of(at)
     assert f"gives **{before:.4f}**" in text_of(at)

@@ -26,16 +26,16 @@ from gpt2viz.textbook.residual import LANES, lane_gradients, stops
 from tests.app.chapters import (
     captions,
     chapter,
-    follows,
+    check_numbers,
     formula,
     formulas,
+    joined,
     matrix,
     numbers,
-    spelled,
+    open_chapter,
     text_of,
-    visit,
 )
-from tests.app.pages import heatmaps, open_page, sent
+from tests.app.pages import data_of, heatmaps, open_page
 from tests.bundled import N_LAYER, bundled_model
 from tests.js.test_scripts import HERE, run
 from tests.numpy_gpt2 import read, softmax
@@ -72,11 +72,11 @@ Q = [0.7, 0.7]
 def test_the_crane_follows_from_its_tables(address: dict[str, str], q: Any, k: Any, v: Any) -> None:
     requested = dict(address)
     if "crane" not in address:
-        requested |= {"crane_q": spelled(q), "crane_k_bird": spelled(k), "crane_v_bird": spelled(v)}
-    at = visit("crane", **requested)
+        requested |= {"crane_q": joined(q), "crane_k_bird": joined(k), "crane_v_bird": joined(v)}
+    at = open_chapter("crane", **requested)
     q, k, v = (np.array(table, float) for table in (q, k, v))
     k, v, heat = k.reshape(3, 2), v.reshape(3, 2), float(address.get("crane_heat", 1))
-    result, size = sent(at, "crane_arrows"), q @ q
+    result, size = data_of(at, "crane_arrows"), q @ q
     weights = softmax(k @ q / heat)
     feet = np.outer(k @ q / size, q) if size else np.zeros((3, 2))
     assert_allclose(result["arrows"], [q, *k], atol=1e-12)
@@ -95,10 +95,10 @@ def test_the_crane_follows_from_its_tables(address: dict[str, str], q: Any, k: A
         assert_allclose([a, b, c, d], [q[0], key[0], q[1], key[1]], atol=1e-4)
         assert a * b + c * d == pytest.approx(score, abs=1e-4)
     scores = formula(at, r"q \cdot K^\top ")
-    follows(scores, k @ q)
+    check_numbers(scores, k @ q)
     line = formula(at, r"\text{softmax} " if heat == 1 else rf"\text{{softmax}}(s / {heat:g}) ")
-    follows(line, softmax(numbers(scores) / heat))
-    follows(formula(at, r"\text{new vector} = \text{weights}\cdot V "), numbers(line) @ v)
+    check_numbers(line, softmax(numbers(scores) / heat))
+    check_numbers(formula(at, r"\text{new vector} = \text{weights}\cdot V "), numbers(line) @ v)
 
 
 def test_what_the_browser_draws_on_the_way_is_what_is_computed_here(tmp_path: Path) -> None:
@@ -128,7 +128,7 @@ def test_what_the_browser_draws_on_the_way_is_what_is_computed_here(tmp_path: Pa
 
 
 def test_one_can_go_back_to_the_texts_table() -> None:
-    at, texts = visit("crane", crane_q="5,0"), softmax(np.array([0.98, 0.7, 0.7]))
+    at, texts = open_chapter("crane", crane_q="5,0"), softmax(np.array([0.98, 0.7, 0.7]))
     (back,) = [button for button in at.button if button.key == "crane_q_reset"]
     back.click().run()
     assert "crane_q" not in at.query_params
@@ -140,7 +140,7 @@ def test_an_edited_sentence_is_followed_through_one_head() -> None:
     w_q, w_k = np.array([[1, 0.5], [0, 1]]), np.array([[0.3, 1], [-1, 0]])
     w_v = np.array([[0.5, 1], [-1, 3]])
     tables = {"hand_x": x, "hand_wq": w_q, "hand_wk": w_k, "hand_wv": w_v}
-    at = visit("by-hand", **{name: spelled(table) for name, table in tables.items()})
+    at = open_chapter("by-hand", **{name: joined(table) for name, table in tables.items()})
     scores = (x @ w_q.T) @ (x @ w_k.T).T
     weights = softmax(scores / np.sqrt(2))
     assert_allclose(heatmaps(at, "hand_scores")["raw scores QKᵀ"], scores, atol=1e-5)
@@ -153,24 +153,24 @@ def test_an_edited_sentence_is_followed_through_one_head() -> None:
 def test_objects_look_for_actions_by_the_named_tables_alone() -> None:
     x = np.array(attention.SENTENCE_X)
     scores = 4 * x[:, ::-1] @ x.T
-    weights = heatmaps(visit("by-hand"), "hand_weights")["weights"]
+    weights = heatmaps(open_chapter("by-hand"), "hand_weights")["weights"]
     assert_allclose(weights, softmax(scores / np.sqrt(2)), atol=1e-6)
     assert weights.argmax(axis=1)[1:3].tolist() == [2, 1]  # crane and ate find each other
-    even = heatmaps(visit("by-hand", hand_tables="random"), "hand_weights")["weights"]
+    even = heatmaps(open_chapter("by-hand", hand_tables="random"), "hand_weights")["weights"]
     assert np.ptp(even) < 0.1
 
 
 def test_the_mask_leaves_the_crane_alone() -> None:
-    at = visit("crane", crane_mask="true", crane_v_bird="3,-2,0.9,0.1,0.8,0.2")
+    at = open_chapter("crane", crane_mask="true", crane_v_bird="3,-2,0.9,0.1,0.8,0.2")
     assert_allclose(heatmaps(at, "crane_weights")["weights of crane"][0], [1, 0, 0], atol=1e-7)
-    follows(formula(at, r"\text{new vector} = \text{weights}\cdot V "), [3, -2])
+    check_numbers(formula(at, r"\text{new vector} = \text{weights}\cdot V "), [3, -2])
     assert "it sees only itself: its own value is the new vector." in text_of(at)
 
 
 def test_edited_values_are_handed_over() -> None:
     x, w_v = np.array(attention.VALUE_X), np.array(attention.VALUE_WV)
     x[1, 3], w_v[2] = -2, [0.5, 0, 0, -1, 0]
-    at = visit("by-hand", values_x=spelled(x), values_wv=spelled(w_v))
+    at = open_chapter("by-hand", values_x=joined(x), values_wv=joined(w_v))
     scores = (x @ np.array(attention.VALUE_WQ).T) @ (x @ np.array(attention.VALUE_WK).T).T
     weights = softmax(scores / np.sqrt(2))
     for key, expected in {
@@ -185,17 +185,17 @@ def test_edited_values_are_handed_over() -> None:
 @pytest.mark.parametrize(("query", "factor"), [(0, 7.77), (1, 1), (5, 0.01)])
 def test_the_journey_follows_from_its_table(query: int, factor: float) -> None:
     x = (np.array(attention.JOURNEY_X) * factor).round(5)
-    at = visit("by-hand", journey_q=str(query), journey_x=spelled(x))
+    at = open_chapter("by-hand", journey_q=str(query), journey_x=joined(x))
     line = formula(at, r"\text{scores} ")
-    follows(line, x @ x[query])
+    check_numbers(line, x @ x[query])
     weights = formula(at, r"\text{weights} ")
-    follows(weights, softmax(numbers(line)))
-    follows(formula(at, r"\text{context vector} "), numbers(weights) @ x)
+    check_numbers(weights, softmax(numbers(line)))
+    check_numbers(formula(at, r"\text{context vector} "), numbers(weights) @ x)
 
 
 @pytest.mark.parametrize("hs", [32, 128])
 def test_sharpness_is_shown_as_a_mean_with_its_spread(hs: int) -> None:
-    at = visit("by-hand", hs=str(hs))
+    at = open_chapter("by-hand", hs=str(hs))
     scores = attention.random_scores(hs).double().numpy()
     weights = [-np.sort(-softmax(scores / divisor), axis=1) for divisor in (1, np.sqrt(hs))]
     assert_allclose(matrix(at, "sharpness"), [result.mean(axis=0) for result in weights], atol=1e-5)
@@ -209,7 +209,7 @@ def test_sharpness_is_shown_as_a_mean_with_its_spread(hs: int) -> None:
 @pytest.mark.parametrize("factor", [1, 3])
 def test_masked_rows_follow_from_the_scores_beside_them(causal: bool, factor: int) -> None:
     scores = (np.array(attention.PRINTED_SCALED) * factor + 0.00123 * (factor - 1)).round(6)
-    at = visit("mask", mask_on=str(causal).lower(), mask_scores=spelled(scores))
+    at = open_chapter("mask", mask_on=str(causal).lower(), mask_scores=joined(scores))
     for n, word in enumerate(attention.SENTENCE):
         line = formula(at, rf"\text{{{word}: }} \text{{softmax}}")
         before, _, after = line.partition("])")
@@ -217,7 +217,7 @@ def test_masked_rows_follow_from_the_scores_beside_them(causal: bool, factor: in
         closed = np.isneginf(row)
         assert closed.tolist() == [causal and key > n for key in range(4)]
         assert_allclose(row[~closed], scores[n][~closed], rtol=1e-7)
-        follows(after, softmax(row))
+        check_numbers(after, softmax(row))
     masks = heatmaps(at, "masks")
     for name in ("scaled scores + M", "masked_fill"):
         assert_allclose(np.asarray(masks[name], float)[~LATER], scores[~LATER], atol=1e-6)
@@ -231,10 +231,10 @@ def closed(scores: np.ndarray, n: int) -> np.ndarray:
 
 @pytest.mark.parametrize("edit", [(), (3, -4, 5, 6, 0, 0, 0, 0, -50, 100, 2, 1, 1, 2, 3, 4)])
 def test_the_mask_closes_over_the_tables_scores(edit: tuple[float, ...]) -> None:
-    requested = {"mask_scores": spelled(edit)} if edit else {}
-    at = visit("mask", mask_step="3", mask_on="false", **requested)
+    requested = {"mask_scores": joined(edit)} if edit else {}
+    at = open_chapter("mask", mask_step="3", mask_on="false", **requested)
     data, scores = (
-        sent(at, "mask_step_player"),
+        data_of(at, "mask_step_player"),
         np.reshape(edit or attention.PRINTED_SCALED, (4, 4)),
     )
     assert data["at"] == 3
@@ -270,7 +270,7 @@ def still(at: Any, name: str) -> Still:
 
 @pytest.mark.parametrize(("sentence", "ends"), [("bird", "0.29, 0.71"), ("machine", "0.71, 0.29")])
 def test_the_crane_moves_to_its_other_meaning(sentence: str, ends: str) -> None:
-    frames = sent(visit("crane", crane=sentence), "mix_step_player")["frames"]
+    frames = data_of(open_chapter("crane", crane=sentence), "mix_step_player")["frames"]
     captions = [frame["caption"] for frame in frames]
     assert len(captions) == 5
     assert f"now [{', '.join(ends.split(', ')[::-1])}]" in captions[3]
@@ -280,9 +280,9 @@ def test_the_crane_moves_to_its_other_meaning(sentence: str, ends: str) -> None:
 def test_the_merges_of_the_followed_word_end_in_its_tokens() -> None:
     text, tokenizer = "An unbelievable crane", bundled_model().tokenizer
     names = [tokenizer.token_bytes(n).decode() for n in tokenizer.encode(text)]
-    at = visit("bpe", text=text, query="3")
+    at = open_chapter("bpe", text=text, query="3")
     assert names[3] in "unbelievable"
-    data = sent(at, "merge_step_player")
+    data = data_of(at, "merge_step_player")
     pieces = [[mark["text"] for mark in frame["marks"]] for frame in data["frames"]]
     assert pieces[0] == list("·unbelievable")
     assert ["".join(step) for step in pieces] == ["·unbelievable"] * len(pieces)
@@ -294,7 +294,7 @@ def test_the_merges_of_the_followed_word_end_in_its_tokens() -> None:
         assert left + right in step
     words, n_merges = text_of(at), len(tokenizer.merges)
     assert f"**{n_merges:,}** merges and **{tokenizer.n_vocab:,}** tokens" in words
-    assert "Type one of your own" in text_of(visit("bpe", text="", bos="true"))
+    assert "Type one of your own" in text_of(open_chapter("bpe", text="", bos="true"))
 
 
 def test_orders_with_and_without_places_and_mask() -> None:
@@ -313,19 +313,19 @@ def test_orders_with_and_without_places_and_mask() -> None:
     ("words", "on"), [("0.9,0.1,0.1,0.8,0.7,0.3", "true"), ("0.12345,0.005,1,2,3,4", "false")]
 )
 def test_places_are_added_as_they_are_written(words: str, on: str) -> None:
-    at = visit("order", order_on=on, order_words=words)
+    at = open_chapter("order", order_on=on, order_words=words)
     for name in ("first", "last"):
         first, other, rest = formula(at, rf"\text{{crane, {name}: }} ").split("]", 2)
         assert numbers(first).tolist() == [float(x) for x in words.split(",")[:2]]
-        follows(rest, numbers(first) + numbers(other))
+        check_numbers(rest, numbers(first) + numbers(other))
 
 
 @pytest.mark.parametrize(
     ("T", "C", "nh"), [("6", "768", "12"), ("1", "12", "1"), ("100", "1280", "20")]
 )
 def test_heads_are_split_where_they_can_be(T: str, C: str, nh: str) -> None:
-    at = visit("heads", way_T=T, way_C=C, way_nh=nh, way_step="2")
-    data, hs = sent(at, "way_step_player"), int(C) // int(nh)
+    at = open_chapter("heads", way_T=T, way_C=C, way_nh=nh, way_step="2")
+    data, hs = data_of(at, "way_step_player"), int(C) // int(nh)
     shapes = [re.findall(r"\([\d, ]+\)", frame["caption"])[0] for frame in data["frames"]]
     row, cut, apart = f"(2, {T}, {C})", f"(2, {T}, {nh}, {hs})", f"(2, {nh}, {T}, {hs})"
     assert shapes == [row, cut, apart, cut, row]
@@ -344,22 +344,22 @@ def test_heads_are_split_where_they_can_be(T: str, C: str, nh: str) -> None:
     "edit",
     [
         {},
-        {"lin_x": "0.123,-0.4567", "lin_w": spelled([0.987, 0.654, -1, 0, 0, 2, 0, -2])},
+        {"lin_x": "0.123,-0.4567", "lin_w": joined([0.987, 0.654, -1, 0, 0, 2, 0, -2])},
         {"lin_x": "0.005,99.999", "lin_b": "0.004,0,1,2"},
     ],
 )
 def test_the_linear_layers_sum_follows_from_its_terms(edit: dict[str, str]) -> None:
-    at = visit("mlp", **edit)
+    at = open_chapter("mlp", **edit)
     terms, sign, result = re.split(r" (=|\\approx) ", formula(at, r"\text{out}_0 = "))
     a, w, b, v, bias = numbers(terms)
-    follows(f"{sign} {result}", a * w + b * v + bias)
-    x = np.array(edit.get("lin_x", spelled(mlp.LINEAR_X)).split(","), float)
+    check_numbers(f"{sign} {result}", a * w + b * v + bias)
+    x = np.array(edit.get("lin_x", joined(mlp.LINEAR_X)).split(","), float)
     assert [a, b] == x.tolist()
 
 
 def test_blocks_and_dropped_weights_are_told_of_by_their_numbers() -> None:
     for on in (True, False):
-        at = visit("mlp", blocks_seed="3", weights_p="0.5", weights_on=str(on).lower())
+        at = open_chapter("mlp", blocks_seed="3", weights_p="0.5", weights_on=str(on).lower())
         text = text_of(at).replace("\n", " ")
         results = [np.asarray(m, float) for m in heatmaps(at, "variants_dropped").values()]
         sums = np.nansum(results, axis=2)
@@ -385,21 +385,21 @@ def test_blocks_and_dropped_weights_are_told_of_by_their_numbers() -> None:
     ],
 )
 def test_layer_norm_follows_line_by_line(rows: list[float]) -> None:
-    at = visit("residual", norm=spelled(rows))
+    at = open_chapter("residual", norm=joined(rows))
     x, gain, shift = np.array(rows, float).reshape(3, 4)
     first, second = formula(at, r"\mu ").split(r" \qquad \sigma^2 ")
-    follows(first, x.mean())
-    follows(second, x.var())
+    check_numbers(first, x.mean())
+    check_numbers(second, x.var())
     centred = formula(at, r"x - \mu ")
-    follows(centred, x - numbers(first))
+    check_numbers(centred, x - numbers(first))
     normed = formula(at, r"\frac{x-\mu}{\sqrt{\sigma^2+\varepsilon}} ")
-    follows(normed, numbers(centred) / np.sqrt(numbers(second) + 1e-5))
-    follows(formula(at, r"\cdot\,\gamma + \beta "), numbers(normed) * gain + shift)
+    check_numbers(normed, numbers(centred) / np.sqrt(numbers(second) + 1e-5))
+    check_numbers(formula(at, r"\cdot\,\gamma + \beta "), numbers(normed) * gain + shift)
 
 
 @pytest.mark.parametrize("depth", [2, 48])
 def test_the_express_lane_is_drawn_in_powers_of_ten(depth: int) -> None:
-    at = visit("residual", lane_depth=str(depth))
+    at = open_chapter("residual", lane_depth=str(depth))
     name = "Gradient at each layer of four stacks, as powers of ten"
     curves = {line.name: line.y for line in at.session_state["_shown"].pictures[name].curves}
     for name in LANES:
@@ -417,8 +417,8 @@ def test_the_express_lane_is_drawn_in_powers_of_ten(depth: int) -> None:
 def test_the_stream_is_that_of_the_readers_sentence(text: str, query: int, causal: bool) -> None:
     chosen = {"query": str(query)} if query else {}
     requested = {"text": text, "causal": str(causal).lower(), "stream_step": "2"} | chosen
-    at = visit("residual", **requested)
-    frames = sent(at, "stream_step_player")["frames"]
+    at = open_chapter("residual", **requested)
+    frames = data_of(at, "stream_step_player")["frames"]
     marks = [{mark["key"]: mark["text"] for mark in frame["marks"]} for frame in frames]
     results = [
         [frame.get(f"{key} number", "") for key in ("added", "length", "turned")] for frame in marks
@@ -454,21 +454,25 @@ def test_the_stream_is_that_of_the_readers_sentence(text: str, query: int, causa
     ("heat", "x"), [("0.1", "-30,70"), ("1.0", "1.6,0.4"), ("10.0", "0.123,-0.4567")]
 )
 def test_probabilities_and_loss_follow_from_the_logits(heat: str, x: str) -> None:
-    at = visit("next-word", heat=heat, target="steel", last_x=x)
+    at = open_chapter("next-word", heat=heat, target="steel", last_x=x)
     line = formula(at, "z ")
     last = np.array(x.split(","), float)
-    follows(line, np.array([[0.9, 0.1], [0.1, 0.9], [0.3, 0.3], [0.8, -0.4]]) @ last)
+    check_numbers(line, np.array([[0.9, 0.1], [0.1, 0.9], [0.3, 0.3], [0.8, -0.4]]) @ last)
     z = numbers(line)
-    follows(formula(at, rf"p = \text{{softmax}}(z / {float(heat):g}) "), softmax(z / float(heat)))
+    check_numbers(
+        formula(at, rf"p = \text{{softmax}}(z / {float(heat):g}) "), softmax(z / float(heat))
+    )
     (loss,) = formulas(at, "t = 1:")
-    follows(loss.partition(r"z_{\text{steel}} ")[2], np.logaddexp.reduce(z) - z[1])
+    check_numbers(loss.partition(r"z_{\text{steel}} ")[2], np.logaddexp.reduce(z) - z[1])
 
 
 def test_a_text_has_a_target_for_each_token_that_is_followed_by_one() -> None:
     for text in ("A", "A crane", "A crane ate fish"):
         n = len(bundled_model().tokenizer.encode(text))
         message = f"{n - 1} {'target' if n == 2 else 'targets'} from one text"
-        assert (message if n > 1 else "teaches nothing") in text_of(visit("next-word", text=text))
+        assert (message if n > 1 else "teaches nothing") in text_of(
+            open_chapter("next-word", text=text)
+        )
 
 
 @pytest.mark.parametrize(
@@ -482,10 +486,10 @@ def test_a_text_has_a_target_for_each_token_that_is_followed_by_one() -> None:
 def test_quotients_say_that_they_are_rounded(
     name: str, parameters: dict[str, str], begins: str, right: float
 ) -> None:
-    at = visit(name, **parameters)
+    at = open_chapter(name, **parameters)
     written = formula(at, begins)
     assert written.startswith(r"\approx")
-    follows(written, right)
+    check_numbers(written, right)
     ids = [part.proto.id for part in at.get("bidi_component")]
     # There are no frames of heads that can't share.
     assert not any(id.endswith("way_step_player") for id in ids)
@@ -496,8 +500,8 @@ def test_fields_show_the_numbers_that_are_used_or_say_that_they_are_rounded() ->
     assert {number: format_for_field(number) for number in exact} == exact
     for at, count in (
         (chapter("crane"), 0),
-        (visit("crane", crane_q="0.12345,0.7"), 0),
-        (visit("crane", crane_q="0.123456789,0.7"), 1),
+        (open_chapter("crane", crane_q="0.12345,0.7"), 0),
+        (open_chapter("crane", crane_q="0.123456789,0.7"), 1),
     ):
         assert sum("Rounded to four digits" in text for text in captions(at)) == count
 
@@ -519,7 +523,7 @@ def near(table: np.ndarray, vector: np.ndarray, left_out: list[int]) -> list[int
 def test_a_sum_of_words_is_told_as_it_comes_out(words: str) -> None:
     table, names = vocabulary()
     a, b, c, hoped = (names.index(f"·{word}") for word in words.split())
-    at = visit("tokens", plane_sum=words)
+    at = open_chapter("tokens", plane_sum=words)
     total = table[a] - table[b] + table[c]
     all_near, others = near(table, total, []), near(table, total, [a, b, c])
     alone = near(table, table[a], [a, b, c])
@@ -538,7 +542,7 @@ def test_a_sum_of_words_is_told_as_it_comes_out(words: str) -> None:
 def test_words_lie_where_the_model_has_them() -> None:
     table, names = vocabulary()
     words = ["cat", "dog", "sea"]
-    at = visit("tokens", plane_words="cat, dog unbelievable sea cat")
+    at = open_chapter("tokens", plane_words="cat, dog unbelievable sea cat")
     assert "left out: unbelievable" in text_of(at)
     plane = at.session_state["_shown"].pictures["Words as points of a plane"]
     assert plane.names == (*words, "king − man + woman")
@@ -553,12 +557,12 @@ def test_words_lie_where_the_model_has_them() -> None:
 
 def test_words_that_cannot_be_drawn_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
     for words in ("king", "unbelievable \U0001f469 <b> $x$ [l](u)"):
-        assert "Type two words or more" in text_of(visit("tokens", plane_words=words)).replace(
-            "**", ""
-        )
-        at = visit("tokens", plane_sum=words)
+        assert "Type two words or more" in text_of(
+            open_chapter("tokens", plane_words=words)
+        ).replace("**", "")
+        at = open_chapter("tokens", plane_sum=words)
         assert "Type" not in text_of(at) or "four different words" in text_of(at)
         assert len(at.session_state["_shown"].pictures["Words as points of a plane"].names) == 10
     table = torch.full((5120, 256), torch.nan)
     monkeypatch.setattr("gpt2viz.textbook.embeddings.table_of", lambda _: table)
-    assert "numbers that aren't finite" in text_of(visit("tokens"))
+    assert "numbers that aren't finite" in text_of(open_chapter("tokens"))

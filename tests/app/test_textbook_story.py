@@ -21,16 +21,16 @@ from gpt2viz.model.checkpoint import BUNDLED
 from tests.analysis.head_scores import expected_scores
 from tests.app.chapters import (
     chapter,
-    follows,
+    check_numbers,
     formula,
     formulas,
+    joined,
     links,
     matrix,
     numbers,
-    spelled,
     text_of,
 )
-from tests.app.pages import heatmaps, masks, matrices, open_page, sent
+from tests.app.pages import data_of, heatmaps, masks, matrices, open_page
 from tests.bundled import CRANE, bundled_model, stages
 from tests.checkpoints import write_checkpoint
 from tests.numpy_gpt2 import ACTIVATIONS, read, softmax
@@ -97,7 +97,7 @@ def test_the_sums_of_fish_are_written_out() -> None:
     assert r"[-9,\; 6,\; -12,\; 0] / \sqrt{2} \approx [-6.36396" in written
     assert ",\\; ".join(f"{weight:.5f}" for weight in weights) in written
     mixture = formula(chapter("by-hand"), r"\text{mixture: weights} \cdot V ")
-    follows(mixture, weights @ [[-1, 1], [2, 0], [0, 2], [2, 1]])
+    check_numbers(mixture, weights @ [[-1, 1], [2, 0], [0, 2], [2, 1]])
 
 
 def test_the_mask_hides_later_words_from_both_heads() -> None:
@@ -139,7 +139,7 @@ def expected() -> dict[str, np.ndarray]:
 @cache
 def edited(name: str) -> AppTest:
     """A chapter with every table of the tiny crane edited."""
-    tables = {table: spelled(values) for table, values in EDITED.items()}
+    tables = {table: joined(values) for table, values in EDITED.items()}
     return open_page("textbook", chapter=name, **tables)
 
 
@@ -148,9 +148,9 @@ def test_edited_tables_are_followed_by_every_later_step() -> None:
         check_pictures(name, edited(name), expected())
         assert not edited(name).warning
     for name, table in {"heads": "tiny_merge", "mlp": "tiny_widen"}.items():
-        fields = sent(edited(name), f"grid_{table}")["values"]
+        fields = data_of(edited(name), f"grid_{table}")["values"]
         assert_allclose(np.reshape(fields, SHAPES[table]), EDITED[table], atol=1e-7)
-    positions = np.reshape(sent(chapter("order"), "grid_tiny_places")["values"], (4, 4))
+    positions = np.reshape(data_of(chapter("order"), "grid_tiny_places")["values"], (4, 4))
     assert_allclose(positions, tiny_run()["positions"], atol=1e-6)
 
 
@@ -162,14 +162,14 @@ def test_formulas_follow_from_edited_tables() -> None:
     q, k = (expected()["x"] @ EDITED[f"tiny_{part}0"].T for part in "qk")
     for line, score in zip(terms, k @ q[3], strict=True):
         a, b, c, d, *_ = numbers(line)
-        follows(line[re.search(r"= |\\approx", line).start() :], a * b + c * d)  # type: ignore[union-attr]
+        check_numbers(line[re.search(r"= |\\approx", line).start() :], a * b + c * d)  # type: ignore[union-attr]
         assert a * b + c * d == pytest.approx(score, abs=1e-4)
     lines = "\n".join(formulas(edited("mlp"))).splitlines()
     x = numbers(next(line for line in lines if r"\text{fish: } x" in line))
     neurons = np.maximum(np.append(x, 1) @ EDITED["tiny_widen"].T, 0)
     (line,) = (line for line in lines if "added: " in line)
     written, _, result = line.rpartition(r" \approx")
-    follows(rf"\approx{result}", neurons @ EDITED["tiny_back"].T)
+    check_numbers(rf"\approx{result}", neurons @ EDITED["tiny_back"].T)
     assert written.count(r"\cdot") == np.count_nonzero(neurons)
     each = [line.rpartition(r"\approx ")[2] for line in lines if r"\text{thing} " in line]
     assert_allclose([float(n) for n in each], neurons[neurons > 0], atol=1e-4)
@@ -202,7 +202,7 @@ def test_what_is_expected_is_said_and_what_holds_for_its_own_tables_of_no_others
 
 
 def test_tables_of_zeros_are_told_too() -> None:
-    zeros = {name: spelled(0 * table) for name, table in EDITED.items()}
+    zeros = {name: joined(0 * table) for name, table in EDITED.items()}
     at = open_page("textbook", chapter="next-word", **zeros)
     everything = "“A”, “crane”, “ate”, “fish” and “.”"
     assert f"After “fish”, {everything} each get **20.0 %**" in prose(at)
@@ -411,8 +411,10 @@ def test_why_is_told_by_numbers_of_the_look_that_is_named(text: str) -> None:
     assert all(text in words for text in ("an **induction** circuit", "Blue raises the score"))
 
 
-def test_a_model_without_the_circuit_is_not_said_to_have_it(tmp_path: Path, listed: Any) -> None:
-    listed(write_checkpoint(tmp_path / "other"))
+def test_a_model_without_the_circuit_is_not_said_to_have_it(
+    tmp_path: Path, list_models: Any
+) -> None:
+    list_models(write_checkpoint(tmp_path / "other"))
     at = open_page("textbook", chapter="why", text="ab ab", model="other")
     free = prose(open_page("textbook", chapter="why", text="aab", model="other", causal="false"))
     assert "at 1 a, it looked hardest at 2 b, **one token ahead**" in free

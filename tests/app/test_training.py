@@ -25,13 +25,13 @@ from gpt2viz.run.key import RunKey
 from tests.app.cases import each
 from tests.app.pages import (
     chart,
+    data_of,
     finish,
     matrices,
     open_page,
     page_text,
     panels,
     pictures,
-    sent,
 )
 from tests.checkpoints import load_ahead, write_checkpoint
 from tests.numpy_gpt2 import reference, softmax
@@ -42,7 +42,7 @@ CURVES = json.loads((BUNDLED / "training.json").read_text(encoding="utf-8"))["cu
 
 def test_the_record_is_counted_and_drawn_and_the_card_is_shown() -> None:
     at = open_page("training")
-    assert sent(at, "steps")["map"]["chosen"] == np.argmax(CURVES[-1]["induction"]) > 0
+    assert data_of(at, "steps")["map"]["chosen"] == np.argmax(CURVES[-1]["induction"]) > 0
     assert f"What {CURVES[-1]['tokens'] / 1e6:.1f} million tokens taught it" in page_text(at)
     assert any(f"measured {len(CURVES)} times" in block.help for block in at.caption)
     names = ("held_out_loss", "first_half_loss", "second_half_loss")
@@ -86,7 +86,10 @@ LLAMA = "qwen3, biases, a window in deeper layers"
 
 @pytest.fixture
 def grown(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest, listed: Any
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    request: pytest.FixtureRequest,
+    list_models: Any,
 ) -> Path:
     """A model with three checkpoints of random networks, the last of which is the model itself.
 
@@ -97,7 +100,7 @@ def grown(
     for step in STEPS:
         write_model(folder / "steps" / f"step-{step}", family, step)
     write_model(folder, family, 300)
-    listed(folder)
+    list_models(folder)
     return folder
 
 
@@ -115,7 +118,7 @@ def read_early(of: Oracle, run: Any) -> list[np.ndarray]:
 
 @pytest.mark.parametrize("grown", ["gpt2", LLAMA], indirect=True)
 def test_every_point_has_the_numbers_of_its_checkpoint(grown: Path) -> None:
-    data = sent(open_page("training", model="grown", text=TEXT, step="20"), "steps")
+    data = data_of(open_page("training", model="grown", text=TEXT, step="20"), "steps")
     model = gpt2viz.load_model(grown)
     ids = model.tokenizer.encode(TEXT)
     assert (data["steps"], data["at"]) == (list(STEPS), 1)
@@ -139,7 +142,7 @@ def test_every_point_has_the_numbers_of_its_checkpoint(grown: Path) -> None:
 
 def test_a_chosen_head_is_followed_through_the_points(grown: Path) -> None:
     page = open_page("training", model="grown", layer="2", head="1", against="0.3")
-    data = sent(page, "steps")
+    data = data_of(page, "steps")
     assert data["map"]["chosen"] == 2 * 4 + 1
     lines = {line["name"]: line["y"] for line in data["curves"]["score"]["data"]}
     names = ["previous token", "same token", "first token", "duplicate token", "induction"]
@@ -148,7 +151,7 @@ def test_a_chosen_head_is_followed_through_the_points(grown: Path) -> None:
     assert "The mask is off" not in page_text(page)
     unmasked = open_page("training", model="grown", layer="2", head="1", causal="false")
     assert "The mask is off for your sentence alone." in page_text(unmasked)
-    off = {n["name"]: n["y"] for n in sent(unmasked, "steps")["curves"]["score"]["data"]}
+    off = {n["name"]: n["y"] for n in data_of(unmasked, "steps")["curves"]["score"]["data"]}
     assert off["induction"] == lines["induction"]
     for n, step in enumerate(STEPS):
         result = checkpoint_runs.habits("grown", 1)[step].scores
@@ -177,7 +180,7 @@ def test_no_head_is_born_at_a_checkpoint_with_the_weights_of_another(
     assert "steps 20, 300 have the same weights" in doubt.value.replace("\\", "")
     became = r"Head 2\.1 became a [a-z ()]+ head between steps 1 and 300\."
     assert re.search(became, page_text(at).replace("**", ""))
-    assert [bool(heads) for heads in sent(at, "steps")["formed"]] == [False, False, True]
+    assert [bool(heads) for heads in data_of(at, "steps")["formed"]] == [False, False, True]
 
 
 def test_what_changed_between_two_points_is_measured_over_texts(grown: Path) -> None:
@@ -217,15 +220,15 @@ def test_what_is_not_read_in_time_is_asked_for_again(
 ) -> None:
     monkeypatch.setattr(checkpoint_runs, "PATIENCE", -1.0)
     page = open_page("training", model="grown", step="20")
-    assert [bool(point) for point in sent(page, "steps")["points"]] == [False, True, False]
+    assert [bool(point) for point in data_of(page, "steps")["points"]] == [False, True, False]
     monkeypatch.setattr(checkpoint_runs, "PATIENCE", 60.0)
     page.run()
-    assert all(sent(page, "steps")["points"])
-    assert not sent(page, "steps")["more"]
+    assert all(data_of(page, "steps")["points"])
+    assert not data_of(page, "steps")["more"]
     checkpoint_runs._habits.clear()  # each head's scores take longer than the sentence's runs
     monkeypatch.setattr(checkpoint_runs, "PATIENCE", -1.0)
     page.run()
-    assert sent(page, "steps")["more"]
+    assert data_of(page, "steps")["more"]
 
 
 def test_tokens_read_come_from_the_record(grown: Path) -> None:
@@ -233,7 +236,7 @@ def test_tokens_read_come_from_the_record(grown: Path) -> None:
     losses = dict.fromkeys(("held_out_loss", "first_half_loss", "second_half_loss"), 5.0)
     points = [{"step": n, "tokens": 1000 * n, "induction": scores, **losses} for n in (1, 300)]
     (grown / "training.json").write_text(json.dumps({"curves": points}), encoding="utf-8")
-    data = sent(open_page("training", model="grown"), "steps")
+    data = data_of(open_page("training", model="grown"), "steps")
     assert data["when"] == ["step 1 · 1 k tokens read", "step 20", "step 300 · 300 k tokens read"]
 
 
@@ -282,7 +285,7 @@ def test_a_worker_takes_the_points_that_all_share(
 
 def test_the_smallest_text_at_a_step_that_is_not_there(grown: Path) -> None:
     at = open_page("training", model="grown", text="A", step="7")
-    data = sent(at, "steps")
+    data = data_of(at, "steps")
     assert (len(data["map"]["rows"]), data["at"]) == (1, 1)
     assert "your sentence" not in [line["name"] for line in data["curves"]["loss"]["data"]]
     assert "step: 7 can't be shown here" in "\n".join(block.value for block in at.warning)

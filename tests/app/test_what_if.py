@@ -26,7 +26,7 @@ from tests.app.pages import (
     page_text,
     panels,
     pictures,
-    unpacked,
+    unpack,
 )
 from tests.bundled import N_HEAD, N_LAYER, bundled_model, ids_of, opening
 from tests.numpy_gpt2 import Tolerance, read, reference, softmax
@@ -107,7 +107,7 @@ def test_baseline_beside_changed(runs: Any, query: int | None) -> None:
     assert_allclose(panels(at, "both_sides"), [weights[2, 3], weights_edited[2, 3]], **TOLERANCE)
     assert {(m.panel["low"], m.panel["high"]) for m in matrices(at, "both_sides")} == {(0, 1)}
     assert [bool(mask[5, 2]) for mask in masks(at, "both_sides")] == [False, True]
-    (legend,) = unpacked(canvas(at, "both_sides"))[0]["legend"]
+    (legend,) = unpack(canvas(at, "both_sides"))[0]["legend"]
     assert legend[0] == "masked (a later key, or hidden by an edit)"
     change = heatmaps(at, "difference")["difference"]
     assert_allclose(change, weights_edited[2, 3] - weights[2, 3], **TOLERANCE)

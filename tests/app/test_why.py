@@ -31,7 +31,7 @@ from gpt2viz.pictures.pooling import crop, pool_panel
 from gpt2viz.run.edits import parse_edits
 from gpt2viz.run.key import RunKey
 from tests.app.cases import each
-from tests.app.pages import canvas, heatmaps, open_page, page_text, sent, unpacked
+from tests.app.pages import canvas, data_of, heatmaps, open_page, page_text, unpack
 from tests.bundled import CATS, N_HEAD, N_LAYER, back, bundled_model, copier, stages, weights
 from tests.numpy_gpt2 import reference
 
@@ -124,15 +124,15 @@ def test_a_head_opens_and_the_way_back_stays() -> None:
     row = scores()[0, last.head, last.query, : last.query + 1]
     assert shown.shape == (4, 4)  # token, position, constant: nothing further down
     assert shown[-1, -1] == pytest.approx(row[last.key] - row.mean(), rel=1e-3)
-    assert "head" not in str(sent(at, "why_strands")["keys"])
+    assert "head" not in str(data_of(at, "why_strands")["keys"])
     weights = heatmaps(at, "why_weights")["weights"]
     assert weights[last.query].argmax() == last.key
-    assert not unpacked(canvas(at, "why_weights"))[0]["chooses"], "it is of a cell further down"
+    assert not unpack(canvas(at, "why_weights"))[0]["chooses"], "it is of a cell further down"
     at.button(key="why_back_1").click().run()
     assert "".join(at.query_params["why"]) == str(over)
     at.button(key="why_back_0").click().run()
     assert "why" not in at.query_params
-    assert unpacked(canvas(at, "why_weights"))[0]["chooses"]
+    assert unpack(canvas(at, "why_weights"))[0]["chooses"]
 
 
 def test_the_run_leads_to_the_reason_of_the_cell_that_is_written_out() -> None:
@@ -345,7 +345,7 @@ def test_the_run_that_is_explained_is_that_of_the_cell(
     assert panel.values[row].std() > 0
     assert f"from {row} " in page_text(at)
     assert re.search(rf" to {column} \S+: weight {weight:.2f}", page_text(at))
-    (shown,) = unpacked(canvas(at, "why_weights"))[1]
+    (shown,) = unpack(canvas(at, "why_weights"))[1]
     assert np.array_equal(shown, panel.values)
 
 

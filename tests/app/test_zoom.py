@@ -30,14 +30,14 @@ from tests.app.pages import (
     SHADE,
     canvas,
     chips,
+    data_of,
     frames,
     header_of,
     heatmaps,
     matrices,
     open_page,
     panels,
-    sent,
-    unpacked,
+    unpack,
 )
 from tests.bundled import ids_of
 from tests.checkpoints import write_checkpoint
@@ -81,7 +81,7 @@ def test_the_whole_text_shows_the_largest_of_every_block(expected: Any) -> None:
     assert_array_equal(large.masked, np.triu(np.ones((256, 256), bool), 1))
     assert "largest attention weight of this block" in large.panel["quantity"]
     assert "Drag over a picture" in " ".join(block.value for block in at.caption)
-    assert sent(at, "part_note")["part"] is None
+    assert data_of(at, "part_note")["part"] is None
     nbytes = [len(part.proto.bytes) for part in at.get("bidi_component") if part.proto.bytes]
     assert len(nbytes) == 2
     assert sum(nbytes) < 0.5e6
@@ -97,7 +97,7 @@ def test_a_part_is_shown_cell_by_cell(expected: Any) -> None:
     assert [name.split()[0] for name in large.grid["columns"]] == [str(n) for n in range(290, 350)]
     assert [row for row, *_ in frames(at, "one_head")] == [10]
     assert_array_equal(large.masked, np.arange(290, 350) > np.arange(300, 340)[:, None])
-    message = sent(at, "part_note")
+    message = data_of(at, "part_note")
     assert message["part"] == [300, 340, 290, 350]
     assert not message["here"], "the browser hasn't got the numbers of so many tokens"
 
@@ -154,7 +154,7 @@ def test_a_part_is_named_wherever_it_is_shown(page: str) -> None:
     for name in set(cut) - set(of_it):
         assert "queries" not in name
         assert ("tokens 3 to 6" in name) == ((4, 32) in shapes.get(name, ()))
-    message = sent(at, "part_note")
+    message = data_of(at, "part_note")
     assert (message["part"], message["end"], message["here"]) == ([3, 7, 2, 6], 10, True)
     start = "of 10 tokens. What the page says about a whole row or column"
     assert message["rest"].startswith(start)
@@ -244,8 +244,8 @@ PARTS = ("", "0,11,0,10", f"{N - 9},{N},3,{N}", "6,11,2,9", "7,8,0,12", f"2,4,8,
 def canvases(page: str, **chosen: str) -> dict[str, bytes]:
     """By its key, what is sent of every picture on a page whose parts the browser can draw."""
     at = open_page(page, text=SENTENCE, layer="1", head="4", query="5", key="3", **chosen)
-    sent = [part.proto for part in at.get("bidi_component") if part.proto.bytes]
-    return {c.id: c.bytes for c in sent if {"panels", "zooms"} <= header_of(c.bytes).keys()}
+    data_of = [part.proto for part in at.get("bidi_component") if part.proto.bytes]
+    return {c.id: c.bytes for c in data_of if {"panels", "zooms"} <= header_of(c.bytes).keys()}
 
 
 def agree(drawn: Mapping[str, bytes], folder: Path) -> None:
@@ -284,9 +284,9 @@ def test_the_browser_draws_of_any_part_what_the_server_draws(
     every = page == "attention" and not chosen
     parts = PARTS if every else ("", *PARTS[1 + count % 3 :: 2])  # in turns
     by_part = {part: canvases(page, **chosen, **({"zoom": part} if part else {})) for part in parts}
-    assert {len(sent) for sent in by_part.values()} == {count}
+    assert {len(data_of) for data_of in by_part.values()} == {count}
     for key in by_part[""]:
-        agree({part: sent[key] for part, sent in by_part.items()}, tmp_path)
+        agree({part: data_of[key] for part, data_of in by_part.items()}, tmp_path)
 
 
 def odd(part: Window) -> bytes:
@@ -341,10 +341,10 @@ def test_what_is_not_dragged_in_the_browser_is_sent_as_it_was(n: int) -> None:
     if n == 300:  # more than a picture has room for
         assert window.shown is None
         return
-    sent = encode(header(Heatmaps("one", [part]), LIGHT, window.shown), [part])
-    message, values, masked = unpacked(sent)
+    data_of = encode(header(Heatmaps("one", [part]), LIGHT, window.shown), [part])
+    message, values, masked = unpack(data_of)
     assert {name: message[name] for name in header_of(before)} == header_of(before)
-    assert np.array_equal([values, masked], unpacked(before)[1:])
+    assert np.array_equal([values, masked], unpack(before)[1:])
 
 
 def test_blocks_of_cells_are_not_cut_in_the_browser() -> None:

@@ -13,7 +13,7 @@ from gpt2viz import settings
 from gpt2viz.analysis.lens import contributions, logit_lens
 from gpt2viz.analysis.scores import first_token, induction, previous_token, weight_on
 from gpt2viz.app.frame.examples import EXAMPLES, is_offered
-from tests.app.pages import ROOT, of_head, page_text
+from tests.app.pages import ROOT, head_text, page_text
 from tests.bundled import CATS
 from tests.docs.test_guides import read
 
@@ -136,7 +136,7 @@ def test_every_example_is_offered(model: gpt2viz.Model, monkeypatch: pytest.Monk
     copies = weight_on(run.stage("weights", 17)[0], induction(run.token_ids))
     assert copies[3] < 0.5 < copies[4] < copies[5]
     words = "We start with head 17.5: here it copies more than any other. Copying too, with the "
-    assert f"{words}same keys and values: 17.4." in of_head(at)
+    assert f"{words}same keys and values: 17.4." in head_text(at)
     at.session_state["examples"] = True
     at.run().button(key="example_Fact").click().run()
     percent = 100 * gpt2viz.trace(model, FACT).next_tokens(1)[0].probability

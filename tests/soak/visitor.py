@@ -14,7 +14,7 @@ from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 from websockets.protocol import State
 from websockets.sync.client import ClientConnection, connect
 
-from tests.app.pages import unpacked
+from tests.app.pages import unpack
 
 
 def given_cookie(port: int) -> str:
@@ -54,7 +54,7 @@ class Screen:
 
     def matrices(self, key: str) -> list[np.ndarray]:
         """The numbers that a canvas draws, one matrix a panel."""
-        return list(unpacked(self.canvases[key])[1])
+        return list(unpack(self.canvases[key])[1])
 
 
 class Visitor:
