@@ -20,7 +20,7 @@ SUFFIXES = (".py", ".js", ".css")
 AT_MOST = {
     "product lines": (60_535, 44_000),
     "of them app/": (24_183, 17_500),
-    "lines of tests and benchmarks": (49_851, 37_000),
+    "lines of tests and benchmarks": (49_827, 37_000),
     "modules": (295, 300),
     "private names of Streamlit": (2, 3),
     "selectors of Streamlit's in theme.css": (5, 10),

@@ -57,12 +57,12 @@ def _open(
 
 @cache
 def chapter(name: str) -> AppTest:
-    """A chapter with all questions answered_ids and all rows of weights shown."""
+    """A chapter with all questions answered and all rows of weights shown."""
     return resume(name, answers=CHAPTERS[name].questions)
 
 
 def answered_ids(at: AppTest) -> list[str]:
-    """The ids of the answered_ids questions, of all chapters."""
+    """The ids of the answered questions, of all chapters."""
     return [id for ids in at.session_state["_progress"].values() for id in ids]
 
 

@@ -57,7 +57,7 @@ def words(at: Any) -> str:
     return f"{plain(written)} {head_text(at)}"
 
 
-def chosen(at: Any) -> tuple[int, int]:
+def head_of(at: Any) -> tuple[int, int]:
     return at.session_state["layer"], at.session_state["head"]
 
 
@@ -65,7 +65,7 @@ def chosen(at: Any) -> tuple[int, int]:
 def test_opening_head_is_chosen_by_its_weights(text: str) -> None:
     best = opening(text)
     at = open_page("attention", text=text)
-    assert chosen(at) == best
+    assert head_of(at) == best
     assert f"We start with head {best[0]}.{best[1]}: " in words(at)
     assert not {"layer", "head"} & set(at.query_params)
 
@@ -73,29 +73,31 @@ def test_opening_head_is_chosen_by_its_weights(text: str) -> None:
 def test_layer_or_head_alone_opens_its_best_head() -> None:
     apart = np.abs(hardest(weights(CRANE)) - 0.5).mean(axis=-1)
     at = open_page("attention", layer="3")
-    assert chosen(at) == (3, apart[3].argmin())
+    assert head_of(at) == (3, apart[3].argmin())
     assert f"We start with head 3.{apart[3].argmin()}: " in words(at)
     at = open_page("attention", head="2")
-    assert chosen(at) == (apart[:, 2].argmin(), 2)
+    assert head_of(at) == (apart[:, 2].argmin(), 2)
     assert f"We start with head {apart[:, 2].argmin()}.2: " in words(at)
-    assert chosen(open_page("attention", head="99")) == chosen(open_page("attention")) == opening()
+    assert (
+        head_of(open_page("attention", head="99")) == head_of(open_page("attention")) == opening()
+    )
     assert "We start with" not in words(open_page("attention", layer="3", head="2"))
 
 
 def test_chosen_head_keeps_its_layer_for_another_sentence() -> None:
     at = open_page("head")
     layer, head = opening()
-    assert chosen(at) == (layer, head)
+    assert head_of(at) == (layer, head)
     (heads,) = [group for group in button_groups(at) if group.key == "head"]
     heads.set_value(other := (head + 1) % N_HEAD).run()
     assert (at.query_params["layer"], at.query_params["head"]) == (str(layer), str(other))
     at.text_input(key="text").set_value(EXAMPLES[1].text).run()
-    assert chosen(at) == (layer, other)
+    assert head_of(at) == (layer, other)
 
 
 def test_single_token_opens_the_first_head() -> None:
     at = open_page("attention", text="x")
-    assert chosen(at) == (0, 0)
+    assert head_of(at) == (0, 0)
     assert "a single token can attend only to itself" in words(at)
     assert "We start with" not in words(at), "equal heads have no best one"
 
@@ -108,7 +110,7 @@ def test_map_lists_the_strongest_links(query: str | None) -> None:
     header = unpack(canvas(at, "all_heads"))[0]
     assert (header["layers"], header["heads"]) == result.shape[:2]
     assert header["token"] == (-1 if query is None else int(query))
-    assert header["chosen"] == chosen(at)[0] * N_HEAD + chosen(at)[1]
+    assert header["chosen"] == head_of(at)[0] * N_HEAD + head_of(at)[1]
     largest = hardest(result).reshape(HEADS, -1)
     assert len(header["links"]) == len(header["tokens"]) == result.shape[-1]
     for token, listed in enumerate(header["links"]):
@@ -125,7 +127,7 @@ def test_mask_switch_reports_the_changes(model: gpt2viz.Model) -> None:
     layer, head = opening()
     on, off = (weights(CRANE, causal)[layer, head] for causal in (True, False))
     at = open_page("attention").toggle(key="causal").set_value(False).run()
-    assert chosen(at) == (layer, head), "the head stays"
+    assert head_of(at) == (layer, head), "the head stays"
     row = int(hardest(off).argmax())
     shown = re.search(
         rf"\*\*Head {layer}.{head}\*\*: \S+ attends to (.*) \(with the mask on: (.*)\)\.",
@@ -369,7 +371,7 @@ def redraw(drawn: dict[str, str], choice: dict[str, str | None]) -> AppTest:
     return open_page("attention", **expected)
 
 
-def flat(matrices: list[np.ndarray]) -> np.ndarray:
+def flatten(matrices: list[np.ndarray]) -> np.ndarray:
     return np.concatenate([matrix.ravel() for matrix in matrices])
 
 
@@ -385,8 +387,8 @@ def test_browser_draws_like_the_server(name: str, tmp_path: Path) -> None:
         assert [{key: panel[key] for key in keys} for panel in here["panels"]] == [
             {key: panel[key] for key in keys} for panel in panels
         ], choice
-        assert_array_equal(here["bits"], flat(values).astype("<f4").view(np.uint32))
-        assert_array_equal(here["masked"], flat(masked))
+        assert_array_equal(here["bits"], flatten(values).astype("<f4").view(np.uint32))
+        assert_array_equal(here["masked"], flatten(masked))
         assert here["legend"] == header["legend"]
         assert here["asks"] == header["asks"]
         head = header["head"]

@@ -101,9 +101,9 @@ def test_every_name_in_a_chapter_exists(name: str) -> None:
             case "example":
                 assert callable(resolve_name(f"gpt2viz.app.course.{block.name}"))
             case "code":
-                for made in fill(f"{block.name} {block.text}", AnyCheck()).split():
-                    path = made if made.startswith("gpt2viz.") else f"gpt2viz.textbook.{made}"
-                    assert made in STAGE or callable(resolve_name(path))
+                for full in fill(f"{block.name} {block.text}", AnyCheck()).split():
+                    path = full if full.startswith("gpt2viz.") else f"gpt2viz.textbook.{full}"
+                    assert full in STAGE or callable(resolve_name(path))
             case "question":
                 requested = question(block.name, block.text, AnyCheck())
                 assert requested.hint

@@ -98,9 +98,9 @@ def test_nothing_is_a_valid_answer_token() -> None:
 def test_patched_cell_matches_numpy() -> None:
     clean = stages(CLEAN)
 
-    def put(name: str, made: np.ndarray) -> np.ndarray:
-        here = (name == "residual_in.2") & (np.arange(len(made)) == 7)
-        return np.where(here[:, None], clean["residual_out"][1], made) if here.any() else made
+    def put(name: str, stream: np.ndarray) -> np.ndarray:
+        here = (name == "residual_in.2") & (np.arange(len(stream)) == 7)
+        return np.where(here[:, None], clean["residual_out"][1], stream) if here.any() else stream
 
     changed = reference(BUNDLED, ids_of(CORRUPTED), causal=True, becomes=put)
     first, second, patched = (run["logits"][-1] for run in (clean, stages(CORRUPTED), changed))

@@ -103,9 +103,9 @@ def test_chapters_on_the_family_show_the_models_numbers(model: str, models: Path
     written = {name: page_text(page).replace("−", "-") for name, page in at.items()}
     oracle, block = read(models / model), f"model.layers.{layer}"
     ids = gpt2viz.load_model(models / model).tokenizer.encode(text)
-    made = reference(oracle, ids)
+    steps = reference(oracle, ids)
 
-    x = made["residual_out"][layer - 1][n]
+    x = steps["residual_out"][layer - 1][n]
     normed = oracle.norm(x, f"{block}.input_layernorm")
     rms = np.sqrt((x**2).mean() + 1e-5)
     expected = [x[:8], x[:8] / rms, normed[:8]]
@@ -114,7 +114,7 @@ def test_chapters_on_the_family_show_the_models_numbers(model: str, models: Path
     mean = f"{x.mean():.3f} before the division and **{(x / rms).mean():.3f}** after it"
     assert mean in written["rmsnorm"]
 
-    x = oracle.norm(made["residual_mid"][layer][n], f"{block}.post_attention_layernorm")
+    x = oracle.norm(steps["residual_mid"][layer][n], f"{block}.post_attention_layernorm")
     gate, up = (oracle.linear(x, f"{block}.mlp.{name}_proj") for name in ("gate", "up"))
     opened = gate / (1 + np.exp(-gate))
     best = np.argsort(-abs(opened * up))[:8]
@@ -124,9 +124,9 @@ def test_chapters_on_the_family_show_the_models_numbers(model: str, models: Path
     assert most in written["swiglu"]
     assert f"in {100 * (gate < 0).mean():.0f} % of all" in written["swiglu"]
 
-    key = int(made["weights"][layer][head, n].argmax())
-    q, k = (made[f"{part}_unrotated"][layer] for part in "qk")
-    before, after = q[head, n] @ k[head // 3, key], made["scores"][layer][head, n, key]
+    key = int(steps["weights"][layer][head, n].argmax())
+    q, k = (steps[f"{part}_unrotated"][layer] for part in "qk")
+    before, after = q[head, n] @ k[head // 3, key], steps["scores"][layer][head, n, key]
     goes = f"{n - key} tokens away. The turn by that distance takes q · k from {before:.3f} to"
     assert key < n - 1
     assert f"{goes} **{after:.3f}**" in written["rope"]

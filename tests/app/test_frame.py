@@ -64,7 +64,7 @@ def test_every_entry_of_saves_lists_can_be_chosen(page: str, view: dict[str, str
 
 
 def files_named(part: str, at: AppTest) -> list[bool]:
-    """Whether each picture's file name contains a part, in the order of Save's list."""
+    """True for each picture in Save's list whose file name contains a part."""
     results = []
     for name in choices(at)["save_picture"]:
         at.selectbox(key="save_picture").select(name).run()

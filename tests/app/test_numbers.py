@@ -1,4 +1,4 @@
-"""The numbers in the charts are the model's: decoded and held against the NumPy GPT-2."""
+"""The numbers in the charts match the NumPy GPT-2."""
 
 from __future__ import annotations
 
@@ -43,14 +43,14 @@ def address(causal: bool, **more: str) -> dict[str, str]:
     return {"text": TEXT, "causal": str(causal).lower(), **more}
 
 
-def test_all_heads_of_the_model(expected: Any) -> None:
-    causal, made = expected
+def test_map_of_all_heads_has_their_weights(expected: Any) -> None:
+    causal, oracle = expected
     at = open_page("attention", **address(causal, layer="2"))
     (every,) = (p for p in at.session_state["_shown"].pictures.values() if "tiles" in vars(p))
-    assert_allclose(every.tiles, made["weights"], **TOLERANCE)  # what can be read of it
+    assert_allclose(every.tiles, oracle["weights"], **TOLERANCE)  # the numbers behind the picture
     shown = heatmaps(at, "all_heads")
     assert len(shown) == HEADS
-    for layer, heads in enumerate(made["weights"]):
+    for layer, heads in enumerate(oracle["weights"]):
         assert_allclose([shown[f"{layer}.{n}"] for n in range(N_HEAD)], heads, atol=SHADE)
     assert {(m.panel["low"], m.panel["high"]) for m in matrices(at, "all_heads")} == {(0, 1)}
     later = np.triu(np.ones((12, 12), bool), 1)
@@ -59,9 +59,9 @@ def test_all_heads_of_the_model(expected: Any) -> None:
         assert_array_equal(mask, later)
 
 
-def test_a_masked_cell_is_no_zero_in_a_table(expected: Any) -> None:
-    """Not in Numbers, which Save writes to files, and not in the table below the pictures."""
-    causal, made = expected
+def test_masked_cells_are_missing_in_tables(expected: Any) -> None:
+    """Both in Numbers, which Save writes to files, and in the table below the pictures."""
+    causal, oracle = expected
     at = open_page("attention", **address(causal, layer="2", head="3"))
     shown = at.session_state["_shown"]
     later = np.triu(np.ones((12, 12), bool), 1) & causal
@@ -71,7 +71,7 @@ def test_a_masked_cell_is_no_zero_in_a_table(expected: Any) -> None:
         if "head 3" in name and "query" in (frame.index.name or "")
     )
     assert_array_equal(table.isna(), later)
-    weights = np.where(later, 0, made["weights"][2][3])
+    weights = np.where(later, 0, oracle["weights"][2][3])
     assert_allclose(table.fillna(0).to_numpy(np.float64), weights, **TOLERANCE)
     for name, picture in shown.pictures.items():
         table, n_heads = picture.table(), picture.table()["picture"].nunique()
@@ -79,12 +79,12 @@ def test_a_masked_cell_is_no_zero_in_a_table(expected: Any) -> None:
         assert_array_equal(np.reshape(hidden != "", (n_heads, 12, 12)), [later] * n_heads, name)
 
 
-def test_value_weighted_and_without_the_first_token(expected: Any) -> None:
-    causal, made = expected
+def test_value_weighted_and_without_first_token_measures(expected: Any) -> None:
+    causal, oracle = expected
     projection = read(BUNDLED).w["h.2.attn.c_proj.weight"].reshape(N_HEAD, HS, C)
-    given = np.linalg.norm(made["v"][2] @ projection, axis=-1)
-    lengths = made["weights"][2] * given[:, None, :]
-    rest = made["weights"][2][:, 1:, 1:]
+    value_norms = np.linalg.norm(oracle["v"][2] @ projection, axis=-1)
+    lengths = oracle["weights"][2] * value_norms[:, None, :]
+    rest = oracle["weights"][2][:, 1:, 1:]
     rest = rest / rest.sum(axis=-1, keepdims=True)
     for head in (0, N_HEAD - 1):
         chosen = address(causal, layer="2", head=str(head))
@@ -97,8 +97,8 @@ def test_value_weighted_and_without_the_first_token(expected: Any) -> None:
         assert drawn.masked[:, 0].all()
 
 
-def test_every_stage_inside_a_head(expected: Any) -> None:
-    causal, made = expected
+def test_every_stage_of_a_head_matches_numpy(expected: Any) -> None:
+    causal, oracle = expected
     at = open_page("head", **address(causal, layer="1", head="4"))
     tips = [plain(m.help) for m in at.markdown if m.help.startswith("(B, nh, T, ")]
     assert len(tips) == len(gpt2viz.HEAD_STAGES)
@@ -108,8 +108,8 @@ def test_every_stage_inside_a_head(expected: Any) -> None:
         assert record is not None
         assert text.endswith(f"`{record.code}`")
         shown = heatmaps(at, f"stage_{key}")[key]
-        assert_allclose(shown, made[key][1][4], **TOLERANCE, err_msg=key)
-        numbers = made[key][1][4]
+        assert_allclose(shown, oracle[key][1][4], **TOLERANCE, err_msg=key)
+        numbers = oracle[key][1][4]
         finite = numbers[np.isfinite(numbers)]
         written = re.search(r"\n(\S+) to ([^\s;]+)", text)
         assert written
@@ -122,14 +122,14 @@ def number(text: str) -> float:
     return float(text.replace("−", "-").replace("∞", "inf"))
 
 
-def test_the_cell_is_worked_out(expected: Any) -> None:
-    causal, made = expected
+def test_sum_of_a_cell_matches_numpy(expected: Any) -> None:
+    causal, oracle = expected
     at = open_page("head", **address(causal, layer="1", head="4", query="7", key="9"))
     tables = at.session_state["_shown"].tables
     dot, output = (tables[f"{name}, dimension by dimension"] for name in ("q·k", "The output"))
     softmax = tables["Softmax, key by key"]
-    q, k, v = (made[name][1][4] for name in "qkv")
-    weights = made["weights"][1][4][7]
+    q, k, v = (oracle[name][1][4] for name in "qkv")
+    weights = oracle["weights"][1][4][7]
     assert_allclose(dot["q × k"], q[7] * k[9], **TOLERANCE)
     assert_allclose(softmax["weight"], weights, **TOLERANCE)
     assert_allclose(output["all keys"], weights @ v, **TOLERANCE)
@@ -146,15 +146,13 @@ def test_the_cell_is_worked_out(expected: Any) -> None:
     assert ("the mask is off" in text) == (not causal)
 
 
-def test_the_strips_of_the_cell_are_the_models_vectors_and_its_row_is_summed_up(
-    expected: Any,
-) -> None:
-    causal, made = expected
+def test_strips_and_row_table_of_a_cell_match_numpy(expected: Any) -> None:
+    causal, oracle = expected
     query, key = 11, 2
     chosen = address(causal, layer="1", head="4", query=str(query), key=str(key))
     parts = data_of(open_page("head", **chosen), "written_sum")["parts"]
-    q, k, v = (made[name][1][4] for name in "qkv")
-    weights = made["weights"][1][4][query]
+    q, k, v = (oracle[name][1][4] for name in "qkv")
+    weights = oracle["weights"][1][4][query]
     strips = {part["name"]: part for part in parts if part["kind"] == "strip"}
     vectors = {"q": q[query], "k": k[key], "q × k": q[query] * k[key]}
     vectors |= {"v": v[key], "weight × v": weights[key] * v[key], "output": weights @ v}
@@ -177,19 +175,19 @@ def test_the_strips_of_the_cell_are_the_models_vectors_and_its_row_is_summed_up(
     assert positions[table["chosen"]] == key
     assert_allclose([share for _, share in listed], weights[positions], **TOLERANCE)
     assert_allclose([number(cells[3]) for cells, _ in listed], weights[positions], **TOLERANCE)
-    row = made["masked_scores"][1][4][query]
+    row = oracle["masked_scores"][1][4][query]
     assert_allclose([number(cells[1]) for cells, _ in listed], row[positions], **TOLERANCE)
     rest = np.delete(np.arange(12), positions)
     assert others[0][0] == f"{len(rest)} others"
     assert_allclose(number(others[0][3]), weights[rest].sum(), **TOLERANCE)
 
 
-def test_the_key_at_first_is_the_one_looked_at_hardest(expected: Any) -> None:
-    causal, made = expected
+def test_default_key_has_the_rows_largest_weight(expected: Any) -> None:
+    causal, oracle = expected
     for query, layer, head in (("", "1", "4"), ("2", "3", "2")):
         more = {"layer": layer, "head": head} | ({"query": query} if query else {})
         at = open_page("head", **address(causal, **more))
-        row = made["weights"][int(layer)][int(head)][int(query or 11)]
+        row = oracle["weights"][int(layer)][int(head)][int(query or 11)]
         assert at.selectbox(key="key").value == row.argmax()
         assert "key" not in at.query_params
         assert any(c.value.startswith("This is the row's largest weight") for c in at.caption)
@@ -199,11 +197,11 @@ def test_the_key_at_first_is_the_one_looked_at_hardest(expected: Any) -> None:
 
 
 @each("shown", [{"compare": "mean"}, {"compare": "rollout"}, {"head": "2"}])
-def test_layers_side_by_side_and_their_differences(expected: Any, shown: dict[str, str]) -> None:
-    causal, made = expected
+def test_layers_and_their_differences_match_numpy(expected: Any, shown: dict[str, str]) -> None:
+    causal, oracle = expected
     at = open_page("side_by_side", **address(causal, layers="0,3,1", **shown))
     mixed, layers = np.eye(12), []
-    for weights in made["weights"]:
+    for weights in oracle["weights"]:
         mean = weights.mean(axis=0)
         mixed = (mean + np.eye(12)) / 2 @ mixed
         layers.append({"mean": mean, "rollout": mixed}.get(shown.get("compare", ""), weights[2]))
@@ -218,7 +216,7 @@ def test_layers_side_by_side_and_their_differences(expected: Any, shown: dict[st
     assert ": layer 3, layer 1 − layer 0." in header["alt"]
 
 
-def test_shape_table_is_the_runs_own(model: gpt2viz.Model) -> None:
+def test_shape_table_matches_the_run(model: gpt2viz.Model) -> None:
     trace = gpt2viz.trace(model, TEXT)
     at = open_page("shapes", text=TEXT)
     table = at.dataframe[0].value

@@ -1,4 +1,4 @@
-"""The owner's settings bound what visitors can do, and they are told."""
+"""The owner's settings limit what visitors can do, and the pages say so."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.app.pages import NO_SENTENCE, PAGES, notices, open_page, pictures, pr
 
 @pytest.fixture
 def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The owner's file, with nothing in it, and no other list."""
+    """The owner's file, empty, without any other list of models."""
     monkeypatch.delenv(settings.MODELS_VARIABLE, raising=False)
     monkeypatch.setenv(settings.CONFIG_VARIABLE, str(tmp_path / "gpt2viz.toml"))
     (tmp_path / "gpt2viz.toml").touch()
@@ -27,10 +27,10 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @each("address", ["127.0.0.1", "localhost", "192.0.2.1", None])
-def test_where_nothing_is_listed_nothing_is_allowed_whatever_the_address(
+def test_nothing_is_allowed_by_default_at_any_address(
     file: Path, monkeypatch: pytest.MonkeyPatch, address: str | None
 ) -> None:
-    """A proxy on this machine lets others in, and the server's address doesn't tell."""
+    """Through a local proxy others can reach the server, whatever its address is."""
     monkeypatch.setattr(st, "get_option", {"server.address": address}.get)
     assert server_config.allowed_models() == []
     assert not server_config.allows("gpt2")
@@ -49,7 +49,7 @@ def test_where_nothing_is_listed_nothing_is_allowed_whatever_the_address(
         (None, ["localhost"], False),
     ],
 )
-def test_a_server_is_for_this_machine_where_address_and_names_are(
+def test_server_is_local_if_its_address_and_names_are(
     monkeypatch: pytest.MonkeyPatch, address: str | None, names: list[str], local: bool
 ) -> None:
     options = {"server.address": address, "server.allowedHosts": names}
@@ -57,15 +57,15 @@ def test_a_server_is_for_this_machine_where_address_and_names_are(
     assert server_config.is_local() is local
 
 
-@each(("given", "device"), [([], "cpu"), (["--device", "cuda:1"], "cuda:1")])
-def test_where_the_models_compute(
-    monkeypatch: pytest.MonkeyPatch, given: list[str], device: str
+@each(("arguments", "device"), [([], "cpu"), (["--device", "cuda:1"], "cuda:1")])
+def test_device_of_the_models(
+    monkeypatch: pytest.MonkeyPatch, arguments: list[str], device: str
 ) -> None:
-    monkeypatch.setattr(sys, "argv", ["app.py", *given])
+    monkeypatch.setattr(sys, "argv", ["app.py", *arguments])
     assert server_config.device() == device
 
 
-def test_a_list_holds_wherever_it_stands(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_allowed_models_from_any_source(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def allowed() -> list[str]:
         return [name for name in ("gpt2", "a/b", "c/d") if server_config.allows(name)]
 
@@ -80,9 +80,7 @@ def test_a_list_holds_wherever_it_stands(file: Path, monkeypatch: pytest.MonkeyP
     assert allowed() == ["gpt2", "a/b", "c/d"]
 
 
-def test_folders_of_the_command_line_and_of_the_file(
-    file: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_folders_from_command_and_file(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert server_config.folders() == []
     file.write_text('models = ["mine", "/data/theirs"]')
     monkeypatch.setattr(sys, "argv", ["app.py", "--model", "here"])
@@ -100,13 +98,13 @@ def test_folders_of_the_command_line_and_of_the_file(
         ('modles = ["mine"]', "'modles' is unknown; there are: models allow"),
     ],
 )
-def test_a_broken_file_is_one_message(file: Path, content: str, message: str) -> None:
+def test_broken_file_is_one_message(file: Path, content: str, message: str) -> None:
     file.write_text(content)
     with pytest.raises(gpt2viz.CheckpointError, match=message):
         server_config.folders()
 
 
-def test_the_home_of_nobody_is_one_message(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unknown_home_folder_is_one_message(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     nobody = "~no-such-person/models"
     file.write_text(f'models = ["{nobody}"]')
     with pytest.raises(gpt2viz.CheckpointError, match=f"{nobody}: there is no such home folder"):
@@ -123,7 +121,7 @@ def test_the_home_of_nobody_is_one_message(file: Path, monkeypatch: pytest.Monke
         server_config.folders()
 
 
-def test_where_the_file_lies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_location_of_the_config_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(settings.CONFIG_VARIABLE, raising=False)
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     monkeypatch.setattr(settings, "APP", tmp_path / "clone")
@@ -138,7 +136,7 @@ def test_where_the_file_lies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         settings.folders()
 
 
-def test_folders_of_one_name_are_told_apart(tmp_path: Path) -> None:
+def test_folders_of_equal_names_get_distinct_names(tmp_path: Path) -> None:
     def at(*names: str) -> list[Path]:
         return [tmp_path / name for name in names]
 
@@ -153,7 +151,7 @@ def test_folders_of_one_name_are_told_apart(tmp_path: Path) -> None:
     assert own["mine/stories"] == tmp_path / "mine/stories"
 
 
-def test_a_folder_that_is_listed_twice_comes_once(tmp_path: Path) -> None:
+def test_folder_listed_twice_appears_once(tmp_path: Path) -> None:
     twice = settings.name_paths([tmp_path / "a", tmp_path / "b" / ".." / "a", settings.BUNDLED])
     assert list(twice) == ["a", "stories"]
 
@@ -162,7 +160,7 @@ LONG = "the cat sat on the mat and the dog"
 
 
 @pytest.fixture(autouse=True)
-def nothing_kept() -> Iterator[None]:
+def _clear_caches() -> Iterator[None]:
     st.cache_resource.clear()
     yield
     st.cache_resource.clear()
@@ -172,7 +170,7 @@ def captions(page: str = "attention") -> str:
     return " ".join(block.value for block in open_page(page).caption)
 
 
-def test_a_text_may_be_as_long_as_the_owner_allows(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_owner_limits_the_length_of_texts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(server_config.TOKENS_VARIABLE, "6")
     at = open_page("attention", text=LONG)
     assert "this server reads at most 6 at once" in notices(at)
@@ -184,7 +182,9 @@ def test_a_text_may_be_as_long_as_the_owner_allows(monkeypatch: pytest.MonkeyPat
 
 
 @each("page", ["find", "predict?predict=generate", "side_by_side?differs=text"])
-def test_no_page_runs_more(monkeypatch: pytest.MonkeyPatch, runs: list[int], page: str) -> None:
+def test_no_page_runs_more_tokens(
+    monkeypatch: pytest.MonkeyPatch, runs: list[int], page: str
+) -> None:
     st.cache_resource.clear()
     monkeypatch.setenv(server_config.TOKENS_VARIABLE, "6")
     runs.clear()
@@ -192,16 +192,16 @@ def test_no_page_runs_more(monkeypatch: pytest.MonkeyPatch, runs: list[int], pag
     assert max(runs) <= 6
 
 
-def test_a_full_server_says_so_and_lets_nobody_down(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_full_server_refuses_only_new_visitors(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(server_config.SESSIONS_VARIABLE, "30")
     monkeypatch.setitem(metrics._counts, "visitors", 30)
-    inside = open_page("attention")
-    assert not notices(inside)
+    early = open_page("attention")
+    assert not notices(early)
     monkeypatch.setitem(metrics._counts, "visitors", 31)
     late = open_page("attention")
     assert "This server is full: it takes 30 visitors at a time" in notices(late)
     assert not pictures(late)
-    assert pictures(inside.run())  # who is in stays in
+    assert pictures(early.run())  # earlier visitors stay
     monkeypatch.setitem(metrics._counts, "visitors", 30)
     assert pictures(late.run())
 
@@ -216,7 +216,7 @@ NO_NUMBERS = ("many", "-1", "0", "nan", "inf", "1e400", "0.5")
 
 
 @each(("name", "value"), [(LIMITS[n % 4], value) for n, value in enumerate(NO_NUMBERS)])
-def test_a_limit_that_is_no_number_is_one_message(
+def test_invalid_limit_is_one_message(
     monkeypatch: pytest.MonkeyPatch, name: str, value: str
 ) -> None:
     monkeypatch.setenv(name, value)
@@ -226,10 +226,10 @@ def test_a_limit_that_is_no_number_is_one_message(
     assert not pictures(at)
 
 
-def test_on_an_address_that_others_reach_visitors_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pages_say_if_others_can_reach_the_server(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "Other machines" not in captions()
     get = st.get_option
-    everywhere = {"server.address": "0.0.0.0"}  # noqa: S104 (what is told about)
+    everywhere = {"server.address": "0.0.0.0"}  # noqa: S104 (what the page reports)
     monkeypatch.setattr(st, "get_option", lambda name: everywhere.get(name) or get(name))
     assert "Other machines can reach this server. Visitors can run" in captions()
     monkeypatch.setenv(server_config.TOKENS_VARIABLE, "128")
@@ -237,7 +237,7 @@ def test_on_an_address_that_others_reach_visitors_are_told(monkeypatch: pytest.M
     assert not server_config.allows("gpt2")
 
 
-def test_as_it_comes_only_this_machine_is_served_and_nothing_is_told() -> None:
+def test_default_settings_serve_only_this_machine() -> None:
     assert st.get_option("server.address") == "127.0.0.1"
     assert st.get_option("server.allowedHosts") == ["localhost", "127.0.0.1", "::1"]
     assert st.get_option("browser.gatherUsageStats") is False
@@ -249,14 +249,12 @@ def test_as_it_comes_only_this_machine_is_served_and_nothing_is_told() -> None:
 
 
 @each("page", [*PAGES, *NO_SENTENCE, "textbook, order"])
-def test_a_device_that_is_not_here_is_one_message(
-    monkeypatch: pytest.MonkeyPatch, page: str
-) -> None:
+def test_unavailable_device_is_one_message(monkeypatch: pytest.MonkeyPatch, page: str) -> None:
     monkeypatch.setattr(sys, "argv", ["app.py", "--device", "abacus"])
-    page, _, chapter = page.partition(", ")  # one that can't do without some stages
+    page, _, chapter = page.partition(", ")  # a chapter that needs some stages
     at = open_page(page, **{"chapter": chapter} if chapter else {})
     assert not at.exception
-    if page not in ("models", *NO_SENTENCE):  # these run nothing yet
+    if page not in ("models", *NO_SENTENCE):  # these pages run nothing yet
         (message,) = at.error
         assert "There is no device 'abacus' here; there is cpu" in message.value.replace("\\", "")
         assert not pictures(at)

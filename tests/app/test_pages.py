@@ -1,4 +1,4 @@
-"""A page has one identity: title, script, address and view have one name."""
+"""A page's title, script, address and view share one name."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.app.pages import ROOT
 
 
 @each("page", pages.PAGES)
-def test_a_page_is_a_script_that_calls_the_view_of_its_name(page: Page) -> None:
+def test_page_script_calls_the_view_of_its_name(page: Page) -> None:
     source = (ROOT / page.path).read_text(encoding="utf-8")
     doc, *code = source.split('"""')[1:]
     view = f"from gpt2viz.app.views import {page.name}\n\n{page.name}.show()"
@@ -24,16 +24,16 @@ def test_a_page_is_a_script_that_calls_the_view_of_its_name(page: Page) -> None:
     assert doc.startswith(f"{page.title}: ")
 
 
-def test_each_name_is_of_one_page() -> None:
+def test_page_addresses_are_unique() -> None:
     assert len({page.address for page in pages.PAGES}) == len(pages.PAGES) > len(pages.MENU)
 
 
 @each("saved", [*(page.title for page in pages.PAGES), "side_by_side"])
-def test_a_session_opens_the_page_that_it_was_saved_on(saved: str) -> None:
+def test_session_opens_the_page_it_was_saved_on(saved: str) -> None:
     assert _saved_page(Session(saved, {})).name == pages.name_of(saved)
 
 
-def test_the_readme_tells_of_every_page() -> None:
+def test_readme_lists_every_page() -> None:
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| \*\*(.*?)\*\* \|", readme, re.M)
     assert sorted(rows) == sorted(page.title for page in pages.PAGES)

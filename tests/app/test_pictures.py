@@ -1,4 +1,4 @@
-"""Each picture in words, as a table and with the code of its numbers; each word explained."""
+"""Each picture has a text alternative, a table and its code; glossary words are linked."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from gpt2viz.run.provenance import MARK
 from tests.app.cases import each
 from tests.app.pages import ROOT, VIEWS, header_of, open_page, pictures, plain
 
-#: Addresses that together show every picture of the pages.
+#: Addresses that together show every picture.
 SHOWN: list[tuple[str, dict[str, str]]] = [
     (view, {"keys": "1"} if view == "find?find=look" else {}) for view in VIEWS
 ]
@@ -38,91 +38,91 @@ SHOWN += [("models", {"part": name}) for name in ("parameters", "tokenizer", "po
 #: Pages whose pictures belong to the model or to a text's example, and those of heads.
 OF_THE_MODEL = ("training", "models", "textbook")
 OF_HEADS = ("attention", "head", "side_by_side", "what_if")
-#: Neither headings nor code, formulas, table rows, quotations, names of papers, other senses; nor
-#: what the strip of tokens is called.
+#: Headings, code, formulas, table rows, quotations, titles of papers, other senses of a word, and
+#: the name of the strip of tokens.
 NOT_PROSE = r"^(#|\|).*|`.*?`|\$.*?\$|“.*?”|\d{4}, \*[^*]+\*|^From the texts' own.*"
 NOT_PROSE += r"|linear layers?|this run's value|^[\d,]+ tokens?$"
 
 
-def squeezed(text: str) -> str:
-    """Without the space at the start of lines: what is shown is moved to the left."""
+def strip_indents(text: str) -> str:
+    """Remove the indentation of lines, as listings are shown dedented."""
     return re.sub(r"(?m)^\s+", "", text).strip()
 
 
-#: Pictures on Find may be of random tokens that are repeated, in place of the sentence.
+#: Pictures on Find may be of repeated random tokens instead of the sentence.
 OF_THE_PROBE = r"Weights of (head \d|the heads that rank highest)"
-#: Pictures of heads on the sentence, or on the second one.
-ASK = {"one_head", "why_weights", "layers_chart", "strip_chart", "weights_a", "weights_b"}
-ASK |= {"chosen_head", "both_sides", "real_head", "real_mask", "why_look", "why_read"}
-ASK |= {f"stage_{key}" for key in ("scores", "scaled_scores", "masked_scores", "weights")}
+#: Pictures of one head on the sentence or on the second one.
+OF_ONE_HEAD = {"one_head", "why_weights", "layers_chart", "strip_chart", "weights_a", "weights_b"}
+OF_ONE_HEAD |= {"chosen_head", "both_sides", "real_head", "real_mask", "why_look", "why_read"}
+OF_ONE_HEAD |= {f"stage_{key}" for key in ("scores", "scaled_scores", "masked_scores", "weights")}
 FILES = [path for kind in ("*.py", "book/*.md") for path in (ROOT / "gpt2viz").rglob(kind)]
-SOURCE = [squeezed(path.read_text(encoding="utf-8")) for path in FILES]
-#: And with blanks for the gaps that a reader fills.
+SOURCE = [strip_indents(path.read_text(encoding="utf-8")) for path in FILES]
+#: The source also with blanks for the gaps that a reader fills.
 SOURCE += [re.sub(r'self\.gap\("\w+"[^)]*\)', "______", text) for text in SOURCE if "gap(" in text]
 
 
 @each(("page", "view"), SHOWN)
-def test_every_picture_has_words_a_table_and_code(page: str, view: dict[str, str]) -> None:
+def test_every_picture_has_alt_text_table_and_code(page: str, view: dict[str, str]) -> None:
     at = open_page(page, text="the cat saw the cat", layer="1", head="2", **view)
-    assert view.items() <= at.query_params.items()  # else it is the page's first state
+    assert view.items() <= at.query_params.items()  # otherwise it is the page's default state
     check_page(page, view, at)
 
 
 def check_page(page: str, view: dict[str, str], at: AppTest) -> None:
-    """A page's pictures have words, numbers and code; a chapter's too, by ``test_textbook``."""
+    """Check all pictures of a page; ``test_textbook`` does so for each chapter."""
     shown = at.session_state["_shown"]
-    drawn = pictures(at)  # a lens twice: its matrix, and its curves beside it
-    beside = {f"{key}_curves" for key in drawn}
-    alts = [alt for key, alt in drawn.items() if key not in beside]
-    together = of_all_points(at)
-    frames = of_frames(at)
+    drawn = pictures(at)  # a lens has two: its matrix and its curves
+    curve_keys = {f"{key}_curves" for key in drawn}
+    alts = [alt for key, alt in drawn.items() if key not in curve_keys]
+    joined_alts = checkpoint_alts(at)
+    frames = frame_alts(at)
     alone = [
         name
         for name in shown.pictures
-        if f"{name}. " not in together and name.partition(", step ")[0] not in frames
+        if f"{name}. " not in joined_alts and name.partition(", step ")[0] not in frames
     ]
     for alt, name in zip(sorted(alts), sorted(alone), strict=True):
         check_alt(page.partition("?")[0], alt, name)
     check_words(at)
     check_code(at, page)
     check_tips(at)
-    check_asks(at, page, view)
+    check_why_links(at, page, view)
     for name, picture in shown.pictures.items():
-        # (of some frames a block's place is all there is)
+        # (some frames have only the positions of blocks)
         assert len(picture.table()) or name.partition(", step ")[0] in frames, name
         if isinstance(picture, Bars | Curves | Lens | Points):
             check_looks(render(picture, LIGHT))
         for panel in getattr(picture, "panels", ()):
-            assert not isinstance(panel.values.base, np.ndarray), name  # nor keeps a run's
+            assert not isinstance(panel.values.base, np.ndarray), name  # the run's array
 
 
-def check_asks(at: AppTest, page: str, view: dict[str, str]) -> None:
-    """Each cell that is one head's, between two tokens, leads to why it looks there; no other."""
+def check_why_links(at: AppTest, page: str, view: dict[str, str]) -> None:
+    """Only cells of one head between two tokens link to "why there?"."""
     many = "compare" in view or view.get("words") == "true"
     for part in (p.proto for p in at.get("bidi_component") if p.proto.bytes):
         key, header = part.id.split("-")[-1], header_of(part.bytes)
         of_the_sentence = page not in ("find", "find?find=habit")
-        of_a_head = key in ASK or (key == "best_heads" and of_the_sentence)
+        of_a_head = key in OF_ONE_HEAD or (key == "best_heads" and of_the_sentence)
         if "asks" in header:
             assert header["asks"] == [of_a_head and not many] * len(header["panels"]), key
-            of_lines = header.get("head", {}).get("picture") == "lines"  # there it is their words
+            of_lines = header.get("head", {}).get("picture") == "lines"  # with a text of their own
             assert ("ask why" in header["alt"]) == (any(header["asks"]) and not of_lines)
 
 
-def of_all_points(at: AppTest) -> str:
-    """The text alternatives of a training's points: the words of each picture, one by one."""
+def checkpoint_alts(at: AppTest) -> str:
+    """The text alternatives of a training's checkpoints, joined."""
     parts = (p.proto for p in at.get("bidi_component") if p.proto.id.endswith("-steps"))
     return " ".join(json.loads(part.json)["alt"] for part in parts)
 
 
-def of_frames(at: AppTest) -> set[str]:
-    """The text alternatives of frames that are played; each has words of its own beside it."""
+def frame_alts(at: AppTest) -> set[str]:
+    """The text alternatives of played frames; each also has a caption."""
     parts = (p.proto for p in at.get("bidi_component") if p.proto.id.endswith("_player"))
     return {json.loads(part.json)["alt"] for part in parts}
 
 
 def check_alt(page: str, alt: str, name: str) -> None:
-    """A text alternative names the picture, something in its numbers, and what was read."""
+    """A text alternative states the picture, something about its numbers, and the text read."""
     assert alt.startswith(f"{re.sub(r' [(][0-9]+[)]$', '', name)}. ")
     assert re.search(r"largest -?\d|highest -?\d|from -?\d|[aA]ll are 0|\d curves", alt), alt
     if page not in OF_THE_MODEL and "by position alone" not in name:
@@ -136,23 +136,23 @@ def check_alt(page: str, alt: str, name: str) -> None:
 
 
 def check_words(at: AppTest) -> None:
-    """Each word of the glossary in the page's prose is linked to its entry there, once."""
+    """Each glossary word in the page's prose is linked to its entry once."""
     texts = [block.value for block in [*at.markdown, *at.caption]]
-    explained = {f"**: {term.meaning}" for term in TERMS}  # the menu's own list of them
+    explained = {f"**: {term.meaning}" for term in TERMS}  # the list in the menu
     prose = [text for text in texts if not any(map(text.endswith, explained))]
     cards = [box for box in at.expander if box.label.startswith("The model's card")]
-    for card in cards:  # shown as its makers wrote it
+    for card in cards:  # shown as its authors wrote it
         prose.remove(card.markdown[0].value)
-    links = linked("\n".join(prose))
+    links = linked_terms("\n".join(prose))
     assert not re.search(r"\d0*e[+-]00", "".join(prose)), "a 0 or a 1 written as a power"
     assert sorted(set(links)) == sorted(links)
     assert set(links) <= set(TERM)
-    assert not used("\n".join(prose)) - set(links)
+    assert not used_terms("\n".join(prose)) - set(links)
     assert not re.search(r"\d{4}, \*[^*]*glossary\?", "".join(prose)), "a link in a paper's title"
 
 
 def check_looks(drawn: Any) -> None:
-    """Parts with names of their own in one picture look different without their colours too."""
+    """Named series of one picture also differ without their colours."""
     if drawn.layout.barmode == "overlay":
         return  # each bar has a row of its own, with its name
     looks = {}
@@ -165,25 +165,25 @@ def check_looks(drawn: Any) -> None:
 
 
 def check_tips(at: AppTest) -> None:
-    """Each word of the glossary in what a widget says on hover is linked there.
+    """Each glossary word in a widget's tooltip is linked there.
 
-    In a button's it may be linked elsewhere on the page: the whole button is to be pressed.
+    For a button's it may be linked elsewhere on the page, as the whole button is clickable.
     """
-    on_page = {key for block in [*at.markdown, *at.caption] for key in linked(block.value)}
+    on_page = {key for block in [*at.markdown, *at.caption] for key in linked_terms(block.value)}
     for part in at.main:
         tip = getattr(getattr(part, "proto", None), "help", "")
-        links = {*linked(tip), *(on_page if part.type == "button" else ())}
-        assert not used(tip) - links, tip
+        links = {*linked_terms(tip), *(on_page if part.type == "button" else ())}
+        assert not used_terms(tip) - links, tip
 
 
-def linked(markdown: str) -> list[str]:
-    """The keys of the words that have a link, in order."""
+def linked_terms(markdown: str) -> list[str]:
+    """The keys of the linked words, in order."""
     return re.findall(r"\]\(glossary\?term=([a-z-]+)", markdown)
 
 
 @cache
-def used(markdown: str) -> set[str]:
-    """The keys of the words that are used in prose, by their plain names."""
+def used_terms(markdown: str) -> set[str]:
+    """The keys of the words used in prose."""
     left, result = re.sub(NOT_PROSE, " ", plain(markdown), flags=re.M), set()
     for term in sorted(TERMS, key=lambda term: -len(term.name)):
         left, n = re.subn(rf"(?<![\w-]){term.name}s?(?![\w-])", " ", left, flags=re.I)
@@ -192,7 +192,7 @@ def used(markdown: str) -> set[str]:
 
 
 def check_code(at: AppTest, page: str) -> None:
-    """All code shown for the pictures is in the package, letter by letter."""
+    """All code shown for the pictures is in the package, character by character."""
     shown = at.session_state["_shown"]
     if page != "textbook":  # a chapter shows its code between the pictures
         for name, entry in shown.entries.items():
@@ -201,9 +201,9 @@ def check_code(at: AppTest, page: str) -> None:
     blocks = [block.value for block in at.code if block.language == "python"]
     assert blocks or not shown.pictures
     for block in blocks:
-        if block.startswith('"""GPT-2 in short classes'):  # the reader's own file, which is run
+        if block.startswith('"""GPT-2 in short classes'):  # the reader's own file
             continue
-        ast.parse(block)  # squeezed below, it would be the package's with its indents lost, too
+        ast.parse(block)  # comparing without indents would miss lost ones
         lines = [line for line in block.splitlines() if line.strip() != MARK]
-        result = squeezed("\n".join(lines))
+        result = strip_indents("\n".join(lines))
         assert any(result in source for source in SOURCE), block

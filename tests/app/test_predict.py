@@ -1,4 +1,4 @@
-"""The page Predict: its numbers against the NumPy GPT-2, what it writes, and what a link holds."""
+"""The page Predict: its numbers against the NumPy GPT-2, generation, and links to it."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ TOLERANCE: Tolerance = {"rtol": 2e-4, "atol": 2e-4}
 
 
 def table_of(at: AppTest, name: str) -> pd.DataFrame:
-    """The table that opens at a button of the page, by what its name begins with."""
-    made = at.session_state["_shown"].tables
-    (table,) = (table for title, table in made.items() if title.startswith(name))
+    """The page's only table whose title starts with a name."""
+    tables = at.session_state["_shown"].tables
+    (table,) = (table for title, table in tables.items() if title.startswith(name))
     return table
 
 
 @each("query", [None, 4])
-def test_the_whole_vocabulary_is_accounted_for(query: int | None) -> None:
+def test_next_token_table_covers_the_vocabulary(query: int | None) -> None:
     at = open_page("predict", text=TEXT, **({} if query is None else {"query": str(query)}))
     expected = 100 * softmax(stages(TEXT)["logits"][-1 if query is None else query])
     table = table_of(at, "Next tokens")
@@ -54,7 +54,7 @@ def test_the_whole_vocabulary_is_accounted_for(query: int | None) -> None:
     assert_allclose(table["model (%)"][:12], expected[best], rtol=2e-3)
     assert table["token"].iloc[-1] == "all other 5,108 tokens"
     assert table["model (%)"].sum() == pytest.approx(100)
-    assert "drawn from (%)" not in table  # it would say the same
+    assert "drawn from (%)" not in table  # it would be the same
     bits = -(expected / 100 * np.log2(expected / 100)).sum()
     assert at.metric[0].value.endswith(" bits")
     assert float(at.metric[0].value.split()[0]) == pytest.approx(bits, abs=0.011)
@@ -63,7 +63,7 @@ def test_the_whole_vocabulary_is_accounted_for(query: int | None) -> None:
     assert_allclose(bars[0]["x"], table["model (%)"])
 
 
-def test_sampling_settings_stand_beside_the_model() -> None:
+def test_sampling_distribution_is_beside_the_models() -> None:
     at = open_page("predict", text=TEXT, temperature="0.5", top_k="5", top_p="0.9")
     p = sampling_distribution(stages(TEXT)["logits"][-1], temperature=0.5, top_k=5, top_p=0.9)
     table = table_of(at, "Next tokens")
@@ -72,9 +72,7 @@ def test_sampling_settings_stand_beside_the_model() -> None:
     assert [metric.value for metric in at.metric][1] == str(np.count_nonzero(p))
 
 
-def test_surprise_of_every_token_and_a_lens_that_ends_in_the_models_own_prediction(
-    model: gpt2viz.Model,
-) -> None:
+def test_surprise_and_lens_match_numpy(model: gpt2viz.Model) -> None:
     at = open_page("predict", text=TEXT)
     ids = model.tokenizer.encode(TEXT)
     p = softmax(stages(TEXT)["logits"])
@@ -100,7 +98,7 @@ def test_surprise_of_every_token_and_a_lens_that_ends_in_the_models_own_predicti
     assert "already seen" in " ".join(caption.value for caption in off.caption)
 
 
-def test_contributions_and_what_they_sum_to() -> None:
+def test_contributions_sum_to_the_logit_difference() -> None:
     at = open_page("predict", text=TEXT, explain="·and", minus=",")
     names = bundled_model().tokenizer
     (plus,), (minus,) = names.encode(" and"), names.encode(",")
@@ -117,7 +115,7 @@ def test_contributions_and_what_they_sum_to() -> None:
     assert shown[1, N_HEAD + 1] == pytest.approx(by_part["layer 1, MLP"])
 
 
-def test_what_nobody_chose_follows_the_sentence() -> None:
+def test_default_explained_token_follows_the_sentence() -> None:
     at = open_page("predict", text=TEXT)
     at.query_params["query"] = "4"
     at.run()
@@ -133,7 +131,7 @@ def test_what_nobody_chose_follows_the_sentence() -> None:
     assert at.selectbox(key="explain").value == fifth
 
 
-def test_a_token_can_be_typed_as_people_write_it_and_what_is_none_gets_one_message() -> None:
+def test_token_may_be_typed_without_its_space() -> None:
     at = open_page("predict", text=TEXT, explain="crane")
     (crane,) = ids_of(" crane")
     total = table_of(at, "Contributions")["added (nats)"].sum()
@@ -163,16 +161,16 @@ def new_ids(at: AppTest) -> list[int]:
     return [int(n) for n in (result[0] if isinstance(result, list) else result).split(",")[1:]]
 
 
-def drawn(model: gpt2viz.Model, n: int, temperature: float = 1) -> list[int]:
-    """The library's own tokens: see ``tests/analysis/test_generation.py`` for what they are."""
+def generated(model: gpt2viz.Model, n: int, temperature: float = 1) -> list[int]:
+    """The library's own tokens, which ``tests/analysis/test_generation.py`` checks."""
     return [choice.token for choice in generate(model, BANK, n, temperature=temperature)]
 
 
-def test_steps_are_the_most_probable_tokens_and_undo_takes_them_back(model: gpt2viz.Model) -> None:
-    """The row and the table are those of the moment of choosing."""
+def test_steps_take_the_most_probable_tokens_and_undo(model: gpt2viz.Model) -> None:
+    """The row and the table are from the run that chose the token."""
     chosen = {"text": BANK, "layer": "2", "head": "4", "temperature": "0.0"}
     at = open_page("predict?predict=generate", **chosen)
-    expected = drawn(model, 3, 0)
+    expected = generated(model, 3, 0)
     for n in (1, 2, 3):
         press(at, "Step")
         assert new_ids(at) == expected[:n]
@@ -191,18 +189,16 @@ def test_steps_are_the_most_probable_tokens_and_undo_takes_them_back(model: gpt2
     assert "new" not in at.query_params
 
 
-def test_play_writes_what_as_many_steps_would(
-    model: gpt2viz.Model, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_play_equals_that_many_steps(model: gpt2viz.Model, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(predict, "PLAY", 6)
     at = open_page("predict?predict=generate", text=BANK)
     assert any("**Write 6** writes 6." in caption.value for caption in at.caption)
     press(at, "Write 6")
-    assert new_ids(at) == drawn(model, 6)
+    assert new_ids(at) == generated(model, 6)
     assert not at.exception
 
 
-def test_a_link_holds_what_was_written_and_it_becomes_the_sentence(model: gpt2viz.Model) -> None:
+def test_link_keeps_new_tokens_and_they_can_join_the_sentence(model: gpt2viz.Model) -> None:
     at = press(press(open_page("predict?predict=generate", text=BANK), "Step"), "Step")
     (link,) = [at.query_params["new"]]
     other = open_page(
@@ -213,14 +209,14 @@ def test_a_link_holds_what_was_written_and_it_becomes_the_sentence(model: gpt2vi
     assert [c for c in at.caption if "Choose a written token" in c.value]
     layer, head = (at.session_state[name] for name in ("layer", "head"))
     press(at, "Make it the sentence")
-    expected = [*model.tokenizer.encode(BANK), *drawn(model, 2)]
+    expected = [*model.tokenizer.encode(BANK), *generated(model, 2)]
     assert model.tokenizer.encode(at.text_input(key="text").value or "") == expected
     assert "new" not in at.query_params
     assert [at.session_state[name] for name in ("layer", "head")] == [layer, head]
 
 
-def test_tokens_that_no_text_has_stay_a_continuation(model: gpt2viz.Model) -> None:
-    """ "c", "at": typed, the two are one token."""
+def test_tokens_without_a_text_stay_a_continuation(model: gpt2viz.Model) -> None:
+    """As with "c" and "at", which are one token when typed."""
     ids = [model.tokenizer.encode(part)[0] for part in (" ", "c", "at")]
     assert model.tokenizer.encode(" cat") != ids
     prompt = RunKey("stories", tuple(model.tokenizer.encode(BANK)), True)
@@ -232,20 +228,20 @@ def test_tokens_that_no_text_has_stay_a_continuation(model: gpt2viz.Model) -> No
     assert not [c for c in at.caption if "Choose a written token" in c.value]  # there is none
 
 
-def test_one_press_writes_with_what_is_set_beside_it(model: gpt2viz.Model) -> None:
+def test_write_10_uses_the_pages_settings(model: gpt2viz.Model) -> None:
     at = open_page("predict", text=BANK)
     slider = at.select_slider(key="temperature")
     at = press(slider.set_value(2.0).run(), "Write 10")
-    assert new_ids(at) == drawn(model, 10, 2) != drawn(model, 10, 0)
+    assert new_ids(at) == generated(model, 10, 2) != generated(model, 10, 0)
     assert at.select_slider(key="temperature").value == 2.0
     assert at.query_params["predict"] == "generate"
     assert at.button(key="stop").disabled
     assert not at.button(key="play").disabled
 
 
-def test_play_ends_where_the_page_is_left() -> None:
+def test_leaving_the_page_ends_play() -> None:
     at = open_page("predict?predict=generate", text=BANK)
-    at.session_state["playing"] = 3  # as while it plays
+    at.session_state["playing"] = 3  # as during play
     for page in ("attention", "predict"):
         at.switch_page(str(ROOT / PAGES[page]))
         at.query_params["text"], at.query_params["predict"] = BANK, "generate"
@@ -255,7 +251,7 @@ def test_play_ends_where_the_page_is_left() -> None:
 
 
 @each("causal", [True, False])
-def test_a_long_link_takes_few_runs(model: gpt2viz.Model, runs: list[int], causal: bool) -> None:
+def test_long_link_needs_few_runs(model: gpt2viz.Model, runs: list[int], causal: bool) -> None:
     ids = [n % 500 for n in range(240)]
     prompt = RunKey("stories", tuple(model.tokenizer.encode("the cat")), causal)
     runs.clear()
@@ -272,8 +268,8 @@ def test_a_long_link_takes_few_runs(model: gpt2viz.Model, runs: list[int], causa
 
 
 @each("new", ["x", "00000000,1", ",", "00000000,999999999", "{sign}"])
-def test_what_was_written_on_another_sentence_is_left_out_with_a_note(new: str) -> None:
-    """``{sign}`` alone belongs to the sentence, but nothing was written on."""
+def test_new_tokens_of_another_sentence_are_dropped(new: str) -> None:
+    """``{sign}`` alone belongs to the sentence, but has no tokens."""
     sign = predict.sign(RunKey("stories", tuple(ids_of(BANK)), True))
     at = open_page("predict?predict=generate", text=BANK, new=new.format(sign=sign))
     assert not at.dataframe
@@ -284,12 +280,12 @@ def test_what_was_written_on_another_sentence_is_left_out_with_a_note(new: str) 
     assert not at.run().warning
 
 
-def test_another_sentence_starts_over() -> None:
+def test_another_sentence_starts_without_new_tokens() -> None:
     at = press(open_page("predict?predict=generate", text=BANK), "Step")
     written = new_ids(at)
     at.text_input(key="text").set_value("Dog bites man").run()
     assert not at.dataframe
-    assert not at.warning  # a choice of before, and no wrong link
+    assert not at.warning  # an earlier choice, not a wrong link
     at.text_input(key="text").set_value(BANK).run()
     assert new_ids(at) == written
     assert len(at.dataframe[0].value) == 1
@@ -298,7 +294,7 @@ def test_another_sentence_starts_over() -> None:
     assert len(new_ids(at)) == 1
 
 
-def test_it_stops_where_the_context_is_full() -> None:
+def test_generation_stops_when_the_context_is_full() -> None:
     text = " ".join(["the bank"] * 127 + ["the"])  # 255 of the model's 256 positions
     at = press(open_page("predict?predict=generate", text=text), "Write 10")
     assert len(new_ids(at)) == 1
@@ -307,8 +303,8 @@ def test_it_stops_where_the_context_is_full() -> None:
     assert step.disabled
 
 
-def test_the_cache_holds_what_numpy_keeps(model: gpt2viz.Model) -> None:
-    """Shapes, work and bytes of a step, counted by hand; surprise where tokens are deleted."""
+def test_cache_numbers_match_numpy(model: gpt2viz.Model) -> None:
+    """Shapes, work and bytes of a step, counted by hand; surprise with dropped tokens."""
     at = open_page("predict?predict=generate", text=BANK, cache="true", room="4", sinks="2")
     press(at, "Step")
     ids = [*model.tokenizer.encode(BANK), *new_ids(at)]
@@ -346,7 +342,7 @@ def test_the_cache_holds_what_numpy_keeps(model: gpt2viz.Model) -> None:
     assert "the edits `window:4` and `window:2:2`" in message
 
 
-def test_where_there_is_less_to_keep(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cache_in_special_cases(monkeypatch: pytest.MonkeyPatch) -> None:
     at = open_page("predict?predict=generate", text=BANK, cache="true", causal="false")
     assert "with the mask off a token's keys and values depend on those after it" in page_text(at)
     assert not [toggle for toggle in at.toggle if toggle.key == "cache"]

@@ -15,7 +15,7 @@ from gpt2viz.app.render_queue import RenderQueue
 from tests.app.pages import open_page
 
 
-def test_the_menu_leads_to_every_page_with_all_that_is_chosen() -> None:
+def test_menu_links_to_every_page_with_all_parameters() -> None:
     assert server.install()
     visitor = open_page("head", text="a b", layer="1")
     for _ in range(2):
@@ -28,7 +28,7 @@ def test_the_menu_leads_to_every_page_with_all_that_is_chosen() -> None:
 
 
 class Page:
-    """A page that is drawn until it is let go."""
+    """A page that is being drawn until it may end."""
 
     def __init__(self, name: str, turns: RenderQueue, begun: Queue[str]) -> None:
         self._may_end = Event()
@@ -36,10 +36,10 @@ class Page:
         self._thread.start()
 
     def _draw(self, name: str, turns: RenderQueue, begun: Queue[str]) -> None:
-        mine = turns.take()
+        turn = turns.take()
         begun.put(name)
         self._may_end.wait(60)
-        turns.give_back(mine)
+        turns.give_back(turn)
 
     def end(self) -> None:
         self._may_end.set()
@@ -47,11 +47,11 @@ class Page:
 
 
 def waiting(turns: RenderQueue, count: int) -> bool:
-    """True if so many wait, within a second."""
+    """True if that many pages wait, within a second."""
     return any(len(turns._waiting) == count or Event().wait(0.01) for _ in range(100))
 
 
-def test_so_many_pages_are_drawn_at_a_time_and_the_others_in_their_order() -> None:
+def test_limited_pages_are_drawn_at_once_in_order() -> None:
     turns, begun = RenderQueue(at_once=2, longest=60), Queue[str]()
     drawn = {}
     for n, name in enumerate("abcde"):
@@ -71,7 +71,7 @@ def test_so_many_pages_are_drawn_at_a_time_and_the_others_in_their_order() -> No
     assert turns._free == 2
 
 
-def test_a_page_that_takes_long_keeps_nobody_waiting_and_frees_one_place_only() -> None:
+def test_slow_page_yields_its_place_once() -> None:
     now, begun = [0.0], Queue[str]()
     turns = RenderQueue(longest=0.05, now=lambda: now[0])
     long = Page("long", turns, begun)
@@ -85,7 +85,7 @@ def test_a_page_that_takes_long_keeps_nobody_waiting_and_frees_one_place_only() 
     assert begun.get(timeout=60) == "second"
     third = Page("third", turns, begun)
     assert waiting(turns, 1)
-    long.end()  # it gave its place away before
+    long.end()  # it has already given up its place
     assert begun.empty()
     second.end()
     assert begun.get(timeout=60) == "third"
@@ -93,13 +93,11 @@ def test_a_page_that_takes_long_keeps_nobody_waiting_and_frees_one_place_only() 
     assert turns._free == 1
 
 
-def test_a_page_waits_for_its_turn_and_is_counted_among_those_that_wait(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_page_waits_for_its_turn_and_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     assert server.install()
-    open_page("glossary")  # so that what follows takes a moment only
+    open_page("glossary")  # so that the next time is quick
     monkeypatch.setattr(render_queue, "_QUEUE", turns := RenderQueue(longest=60))
-    before, opened, held = metrics.get_count("waiting"), Event(), turns.take()
+    before, opened, turn = metrics.get_count("waiting"), Event(), turns.take()
 
     def open_one() -> None:
         open_page("glossary")
@@ -108,13 +106,13 @@ def test_a_page_waits_for_its_turn_and_is_counted_among_those_that_wait(
     Thread(target=open_one, daemon=True).start()
     assert not opened.wait(1)
     assert metrics.get_count("waiting") == before + 1
-    turns.give_back(held)
+    turns.give_back(turn)
     assert opened.wait(60)
     assert metrics.get_count("waiting") == before
     assert turns._free == 1
 
 
-def test_a_page_that_fails_gives_its_turn_back(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failing_page_gives_its_turn_back(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(_runner: object, _rerun_data: object) -> None:
         raise ZeroDivisionError
 

@@ -1,4 +1,4 @@
-"""The numbers of a run are cached by all that makes the run what it is, in bounded room."""
+"""A run's numbers are cached by everything that identifies the run, within a budget."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tests.bundled import bundled_model
 
 IDS = (11, 300, 17, 42, 300, 17)
 BASE = RunKey("stories", IDS)
-OTHERS = {
+VARIANTS = {
     "mask off": replace(BASE, causal=False),
     "edited": replace(BASE, edits=gpt2viz.parse_edits("scale:0.1:9,window:2")),
     "edited otherwise": replace(BASE, edits=gpt2viz.parse_edits("forbid:4:1,mlp:0")),
@@ -36,11 +36,11 @@ OTHERS = {
         BASE, causal=False, edits=gpt2viz.parse_edits("scale:0.1:9,nofirst")
     ),
 }
-LAST = 3  # the layer that is looked at: all that an edit of layer 0 changes shows there
+LAST = 3  # the layer compared: every effect of an edit in layer 0 shows there
 
 
 @pytest.fixture(autouse=True)
-def nothing_is_remembered() -> None:
+def _clear_caches() -> None:
     st.cache_data.clear()
     st.cache_resource.clear()
 
@@ -50,7 +50,7 @@ def path_of(key: RunKey) -> Any:
     return np.stack([panel.values for panel in panels])
 
 
-#: What is kept of a run: how the app asks for it, and the same worked out anew.
+#: Cached numbers of a run: by the app, and computed afresh.
 CACHED: dict[str, Any] = {
     "run": (
         lambda key: run_cache.run(key).stage("weights", LAST),
@@ -96,11 +96,11 @@ CACHED: dict[str, Any] = {
 
 
 @each("what", CACHED)
-def test_each_run_has_numbers_of_its_own(what: str) -> None:
-    """The same text with the mask off, or edited, is another run; asked for again, still its."""
+def test_cached_numbers_belong_to_their_run(what: str) -> None:
+    """The same text with the mask off, or edited, is another run; repeated, it is the same."""
     ask, work_out = CACHED[what]
     model, seen = bundled_model(), []
-    for name, key in {"base": BASE, **OTHERS, "base again": BASE}.items():
+    for name, key in {"base": BASE, **VARIANTS, "base again": BASE}.items():
         trace = gpt2viz.trace(model, IDS, causal=key.causal, edits=key.edits)
         assert trace.key == key
         result, expected = np.asarray(ask(key)), np.asarray(work_out(model, trace))
@@ -110,13 +110,13 @@ def test_each_run_has_numbers_of_its_own(what: str) -> None:
         assert all(not np.allclose(numbers, other, atol=1e-9) for other in seen[n + 1 : -1]), n
 
 
-def test_what_was_written_is_told_by_the_run_that_read_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    edited = OTHERS["edited"]
+def test_choice_is_read_from_a_longer_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    edited = VARIANTS["edited"]
     for key in (BASE, edited, replace(BASE, causal=False)):
         run_cache.run(key)
-    ran: list[RunKey] = []
-    made = run_cache._trace
-    monkeypatch.setattr(run_cache, "_trace", lambda key: ran.append(key) or made(key))
+    runs: list[RunKey] = []
+    trace_of = run_cache._trace
+    monkeypatch.setattr(run_cache, "_trace", lambda key: runs.append(key) or trace_of(key))
     for key in (BASE, edited, replace(BASE, causal=False)):
         start = replace(key, token_ids=IDS[:4])
         trace = gpt2viz.trace(bundled_model(), IDS[:4], key.causal, edits=key.edits)
@@ -124,10 +124,10 @@ def test_what_was_written_is_told_by_the_run_that_read_on(monkeypatch: pytest.Mo
         result = run_cache.choice(start, 9)
         assert result.rank == expected.rank
         assert result.probability == pytest.approx(expected.probability, rel=1e-4)
-    assert [(key.causal, key.token_ids) for key in ran] == [(False, IDS[:4])]
+    assert [(key.causal, key.token_ids) for key in runs] == [(False, IDS[:4])]
 
 
-def test_a_run_takes_the_start_that_it_shares_with_the_one_that_shares_most() -> None:
+def test_run_reuses_the_longest_shared_prefix() -> None:
     model = bundled_model()
     run_cache.run(replace(BASE, token_ids=(*IDS[:3], 9)))
     run_cache.run(BASE)
@@ -139,7 +139,7 @@ def test_a_run_takes_the_start_that_it_shares_with_the_one_that_shares_most() ->
         (replace(longer, token_ids=(5, *IDS)), 0),
         (replace(longer, causal=False), 0),
         (replace(longer, causal=False, token_ids=IDS), 0),
-        (replace(longer, edits=OTHERS["edited"].edits), 0),
+        (replace(longer, edits=VARIANTS["edited"].edits), 0),
     ):
         trace = run_cache.run(key)
         assert (trace.key, trace.reused) == (key, reused)
@@ -153,9 +153,9 @@ def test_a_run_takes_the_start_that_it_shares_with_the_one_that_shares_most() ->
             np.testing.assert_allclose(result, expected, rtol=0, atol=rounding)
 
 
-def test_caches_tell_runs_apart_by_all_of_their_keys() -> None:
+def test_cache_keys_distinguish_all_runs() -> None:
     patched = gpt2viz.parse_edits("patch:residual_in:2:5")
-    keys = [BASE, *OTHERS.values(), replace(BASE, model="stories'"), replace(BASE, mean_over="x")]
+    keys = [BASE, *VARIANTS.values(), replace(BASE, model="stories'"), replace(BASE, mean_over="x")]
     keys += [replace(BASE, token_ids=(*IDS, 1)), replace(BASE, edits=patched)]
     keys += [replace(BASE, edits=patched, patch_from=IDS[::-1])]
     assert len({run_cache.BY_KEY[RunKey](key) for key in keys}) == len(keys)
@@ -163,7 +163,7 @@ def test_caches_tell_runs_apart_by_all_of_their_keys() -> None:
     assert run_cache.BY_KEY[RunKey](equal) == run_cache.BY_KEY[RunKey](BASE)
 
 
-def test_an_edited_run_takes_its_means_from_the_run_that_is_kept() -> None:
+def test_edited_run_takes_its_means_from_the_cached_reference() -> None:
     mean = replace(BASE, edits=gpt2viz.parse_edits("mean:0.1"))
     trace = run_cache.run(mean)
     assert run_cache.reference("stories").key in run_cache._runs()
@@ -172,13 +172,13 @@ def test_an_edited_run_takes_its_means_from_the_run_that_is_kept() -> None:
 
 
 APP = Path(run_cache.__file__).parent
-#: Parameters that would be a part of a run's key, or a run beside it.
-OF_A_RUN = {field.name for field in fields(RunKey)} | {"ids", "trace", "view", "run"}
+#: Parameters that are part of a run's key, or a run itself.
+RUN_FIELDS = {field.name for field in fields(RunKey)} | {"ids", "trace", "view", "run"}
 OBJECTS = {"View", "Trace", "Model", "Sides", "Side", "object", "Any"}
 
 
-def test_what_is_remembered_is_asked_for_by_a_key(subtests: pytest.Subtests) -> None:
-    """Streamlit leaves an argument with a leading underscore out of what it remembers by."""
+def test_cached_functions_take_keys(subtests: pytest.Subtests) -> None:
+    """Streamlit ignores arguments with a leading underscore in its cache keys."""
     count = written = 0
     for path in sorted(APP.rglob("*.py")):
         text = path.read_text(encoding="utf-8")
@@ -195,11 +195,11 @@ def test_what_is_remembered_is_asked_for_by_a_key(subtests: pytest.Subtests) -> 
 
 def check_arguments(cached: ast.FunctionDef) -> None:
     arguments = cached.args
-    taken = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
-    assert not [a.arg for a in taken if a.arg.startswith("_")]
-    types = {a.arg: ast.unparse(a.annotation) if a.annotation else "Any" for a in taken}
+    parameters = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
+    assert not [a.arg for a in parameters if a.arg.startswith("_")]
+    types = {a.arg: ast.unparse(a.annotation) if a.annotation else "Any" for a in parameters}
     assert not OBJECTS & set(types.values())
-    assert not OF_A_RUN & set(types)
+    assert not RUN_FIELDS & set(types)
     called = {ast.unparse(n.func) for n in ast.walk(cached) if isinstance(n, ast.Call)}
     runs = bool(called & {"run", "run_cache.run", "_runs"})
     assert runs == ("RunKey" in types.values())
@@ -210,8 +210,8 @@ class Thing:
     nbytes: int
 
 
-def made(cache: ByteLRUCache[Thing], key: str, nbytes: int = 10) -> bool:
-    """Ask for a key; whether it had to be made."""
+def is_new(cache: ByteLRUCache[Thing], key: str, nbytes: int = 10) -> bool:
+    """Get a key; whether its value had to be made."""
     calls: list[str] = []
 
     def make() -> Thing:
@@ -222,52 +222,52 @@ def made(cache: ByteLRUCache[Thing], key: str, nbytes: int = 10) -> bool:
     return bool(calls)
 
 
-def test_the_least_recently_used_goes_first() -> None:
+def test_least_recently_used_entry_goes_first() -> None:
     cache: ByteLRUCache[Thing] = ByteLRUCache(30)
-    assert [made(cache, key) for key in "abcabc"] == [True] * 3 + [False] * 3
-    assert not made(cache, "a")
-    assert made(cache, "d")  # four times 10 is too much, and b was used longest ago
-    assert [made(cache, key) for key in "acd"] == [False] * 3
-    assert made(cache, "b")
+    assert [is_new(cache, key) for key in "abcabc"] == [True] * 3 + [False] * 3
+    assert not is_new(cache, "a")
+    assert is_new(cache, "d")  # four times 10 is too much, and b is the least recently used
+    assert [is_new(cache, key) for key in "acd"] == [False] * 3
+    assert is_new(cache, "b")
 
 
-def test_bytes_count_and_not_entries() -> None:
+def test_budget_is_in_bytes() -> None:
     cache: ByteLRUCache[Thing] = ByteLRUCache(30)
     for key in "abc":
-        made(cache, key)
-    made(cache, "large", 25)
-    assert [made(cache, key) for key in ("large", "c", "b", "a")] == [False, True, True, True]
+        is_new(cache, key)
+    is_new(cache, "large", 25)
+    assert [is_new(cache, key) for key in ("large", "c", "b", "a")] == [False, True, True, True]
 
 
-def test_one_that_is_larger_than_the_budget_stays_until_another_comes() -> None:
+def test_entry_over_budget_stays_until_the_next() -> None:
     cache: ByteLRUCache[Thing] = ByteLRUCache(30)
-    assert made(cache, "huge", 1000)
-    assert not made(cache, "huge")
-    assert made(cache, "a")
-    assert made(cache, "huge", 1000)
+    assert is_new(cache, "huge", 1000)
+    assert not is_new(cache, "huge")
+    assert is_new(cache, "a")
+    assert is_new(cache, "huge", 1000)
 
 
-def test_the_one_that_is_worth_most_is_found_and_of_equals_the_last_used() -> None:
+def test_best_entry_is_the_last_used_of_equals() -> None:
     cache: ByteLRUCache[Thing] = ByteLRUCache(100)
     values = {key: cache.get(key, lambda: Thing(1)) for key in ("aab", "b", "aaa", "")}
     assert cache.best(lambda key: key.count("a")) is values["aaa"]
-    made(cache, "b")
-    made(cache, "aab")
+    is_new(cache, "b")
+    is_new(cache, "aab")
     assert cache.best(lambda key: key.count("b")) is values["aab"]
     assert cache.best(lambda key: key.count("c")) is None
     assert ByteLRUCache[Thing](1).best(len) is None
 
 
-def test_what_grew_is_counted_anew() -> None:
+def test_grown_entry_is_recounted() -> None:
     cache: ByteLRUCache[Thing] = ByteLRUCache(30)
     grows = cache.get("grows", lambda: Thing(10))
-    made(cache, "a")
+    is_new(cache, "a")
     grows.nbytes = 25
     assert cache.get("grows", lambda: Thing(0)) is grows
-    assert made(cache, "a")
+    assert is_new(cache, "a")
 
 
-def test_one_that_is_being_made_holds_up_no_other() -> None:
+def test_slow_entry_blocks_no_other() -> None:
     cache: ByteLRUCache[Thing] = ByteLRUCache(30)
     started, go_on = Event(), Event()
 
@@ -279,19 +279,19 @@ def test_one_that_is_being_made_holds_up_no_other() -> None:
     with ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(cache.get, "slow", slow)
         assert started.wait(30)
-        assert made(cache, "other")
+        assert is_new(cache, "other")
         go_on.set()
         assert waiting.result().nbytes == 10
 
 
-def test_what_could_not_be_made_is_tried_again() -> None:
+def test_failed_entry_is_retried() -> None:
     cache: ByteLRUCache[Thing] = ByteLRUCache(30)
     with pytest.raises(ZeroDivisionError):
         cache.get("a", lambda: 1 / 0)  # type: ignore[arg-type, return-value]
-    assert made(cache, "a")
+    assert is_new(cache, "a")
 
 
-def test_a_trace_knows_its_bytes(tiny: gpt2viz.Model) -> None:
+def test_trace_counts_its_bytes(tiny: gpt2viz.Model) -> None:
     T, C, hs, nh, V, n_layer = 5, 24, 6, 4, 420, 3
     trace = gpt2viz.trace(tiny, [1, 2, 3, 4, 5], explicit=False)
     captured = trace.nbytes

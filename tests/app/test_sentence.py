@@ -1,4 +1,4 @@
-"""The sentence: its tokens and words, the token put first, what stays chosen as it changes."""
+"""The sentence: its tokens and words, the first token, and choices that stay as it changes."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ TOLERANCE: Tolerance = {"rtol": 2e-4, "atol": 2e-4}
 
 @pytest.fixture(scope="module")
 def ids() -> list[int]:
-    """The token's id as config.json has it, then the sentence."""
+    """The first token's id from config.json, then the sentence's."""
     special = json.loads((BUNDLED / "config.json").read_text(encoding="utf-8"))["eos_token_id"]
     return [special, *ids_of(TEXT)]
 
@@ -67,7 +67,7 @@ def captions(at: Any) -> str:
     return " ".join(block.value for block in at.caption)
 
 
-def test_predictions_and_the_surprise_of_the_first_word(ids: list[int], stages: Any) -> None:
+def test_first_token_gives_the_first_words_surprise(ids: list[int], stages: Any) -> None:
     at = open_page("predict", **ON)
     p = softmax(stages["logits"])
     table = at.session_state["_shown"].tables["Next tokens after token 8"]
@@ -78,7 +78,7 @@ def test_predictions_and_the_surprise_of_the_first_word(ids: list[int], stages: 
     assert_allclose(lens[-1], p.max(axis=1), **TOLERANCE)
 
 
-def test_the_chosen_token_stays_chosen() -> None:
+def test_chosen_token_moves_with_the_first_token() -> None:
     at = open_page("attention", text=TEXT, query="4")
     assert "bank" in tokens(at)[4]
     at.toggle(key="bos").set_value(True).run()
@@ -93,7 +93,7 @@ def test_the_chosen_token_stays_chosen() -> None:
     assert not at.warning
 
 
-def test_all_that_is_chosen_goes_along() -> None:
+def test_all_token_parameters_move_with_the_first_token() -> None:
     chosen = {"key": "2", "keys": "0,3", "edits": "forbid:3:1,off:0.0"}
     chosen |= {"match": "1:6,3:2", "cells": "3:1", "pattern": "column", "n": "3"}
     chosen |= {"zoom": "2,5,1,4"}
@@ -114,23 +114,23 @@ def test_all_that_is_chosen_goes_along() -> None:
     assert not at.exception
 
 
-def test_the_part_that_is_shown_is_of_the_same_tokens(stages: Any) -> None:
+def test_part_keeps_its_tokens_with_a_first_token(stages: Any) -> None:
     at = open_page("attention", text=TEXT, zoom="2,5,1,4", layer="2", head="1")
     at.toggle(key="bos").set_value(True).run()
     shown = heatmaps(at, "one_head")["weights"]
     assert_allclose(shown, stages["weights"][2][1][3:6, 2:5], **TOLERANCE)
     at = open_page("attention", **ON, zoom="0,2,0,1")
     at.toggle(key="bos").set_value(False).run()
-    assert "zoom" not in at.query_params  # its only key was the token that is gone
+    assert "zoom" not in at.query_params  # its only key was the removed token
 
 
-def test_a_pattern_s_number_moves_where_it_is_a_token() -> None:
+def test_patterns_distance_does_not_move() -> None:
     at = open_page("find", text=TEXT, find="pattern", pattern="back", n="3")
     at.toggle(key="bos").set_value(True).run()
     assert at.query_params["n"] == "3"
 
 
-def test_it_takes_a_place_of_the_context() -> None:
+def test_first_token_takes_a_position() -> None:
     text = " ".join(["the bank"] * 128)  # exactly the model's 256 positions
     assert not open_page("attention", text=text).warning
     at = open_page("attention", text=text, bos="true")
@@ -141,13 +141,13 @@ def test_it_takes_a_place_of_the_context() -> None:
     assert heatmaps(at, "one_head")["weights"].shape == (256, 256)
 
 
-def test_it_may_stand_alone() -> None:
+def test_first_token_may_be_the_only_one() -> None:
     at = open_page("predict?predict=generate", text="", bos="true")
     assert len(tokens(at)) == 1
     assert not at.info
 
 
-def test_a_model_without_it_has_no_switch(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_model_without_bos_has_no_switch(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     folder = write_llama(tmp_path / "plain")
     path = folder / "vocab.json"
     vocab = json.loads(path.read_text(encoding="utf-8"))
@@ -161,10 +161,10 @@ def test_a_model_without_it_has_no_switch(monkeypatch: pytest.MonkeyPatch, tmp_p
     assert not at.warning
 
 
-def test_what_the_tokenizer_itself_puts_around_a_text(
+def test_tokens_added_by_the_tokenizer_are_reported(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """It is said; a text that is too long is cut with room for it."""
+    """They are counted when a text that is too long is cut."""
     folder = write_checkpoint(tmp_path / "around")
     monkeypatch.setenv(settings.MODELS_VARIABLE, str(folder))
     config = {"add_bos_token": True, "add_eos_token": True, "add_prefix_space": True}
@@ -186,14 +186,14 @@ def test_what_the_tokenizer_itself_puts_around_a_text(
 
 
 def switches(at: Any) -> dict[str, bool]:
-    """The switch for the token that may begin a text, as it is written and as it stands."""
+    """The label and state of the switch for the first token."""
     return {plain(t.label).replace("\\", ""): t.value for t in at.toggle if t.key == "bos"}
 
 
-def test_a_token_that_the_tokenizer_puts_first_can_be_left_out(
+def test_tokenizers_own_first_token_can_be_turned_off(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """As Llama 2's, beside a SentencePiece's space; the other models keep their own default."""
+    """As Llama 2's, beside SentencePiece's space; other models keep their own default."""
     from transformers import PreTrainedTokenizerFast
 
     engine = train_tokenizer("Llama 2")
@@ -201,33 +201,33 @@ def test_a_token_that_the_tokenizer_puts_first_can_be_left_out(
     engine.save(str(folder / "tokenizer.json"))
     config = {"tokenizer_class": "PreTrainedTokenizerFast", "eos_token": "</s>"}
     (folder / "tokenizer_config.json").write_text(json.dumps(config), encoding="utf-8")
-    theirs = PreTrainedTokenizerFast.from_pretrained(folder)
+    oracle = PreTrainedTokenizerFast.from_pretrained(folder)
     monkeypatch.setenv(settings.MODELS_VARIABLE, str(folder))
 
-    def shows(at: Any, on: bool, note: str) -> None:
-        assert chips(at)["ids"] == theirs("crane é", add_special_tokens=on)["input_ids"]
+    def check(at: Any, on: bool, note: str) -> None:
+        assert chips(at)["ids"] == oracle("crane é", add_special_tokens=on)["input_ids"]
         assert tokens(at) == ["<s>"] * on + ["·crane", "·", "\\xc3", "\\xa9"]
         assert switches(at) == {"<s> first": on}
         assert note in captions(at)
 
     at = open_page("attention", text="crane é", query="1")
-    shows(at, True, "<s\\> was **put first** by this model's own tokenizer")
+    check(at, True, "<s\\> was **put first** by this model's own tokenizer")
     at.toggle(key="bos").set_value(False).run()
-    shows(at, False, "<s\\> was **left out**")
+    check(at, False, "<s\\> was **left out**")
     assert (at.query_params["bos"], at.query_params["query"]) == ("false", "0")
     assert "A space was **put first**" in captions(at)
     carried = {name: str(at.query_params[name]) for name in at.query_params}
-    shows(open_page("head", **carried), False, "<s\\> was **left out**")
+    check(open_page("head", **carried), False, "<s\\> was **left out**")
     at.selectbox(key="model").set_value("stories").run()
     assert switches(at) == {"<|endoftext|> first": False}
     at.toggle(key="bos").set_value(True).run()
     at.selectbox(key="model").set_value("pieces").run()
-    shows(at, True, "<s\\> was **put first** by this model's own tokenizer")
+    check(at, True, "<s\\> was **put first** by this model's own tokenizer")
     at = open_page("attention", text="crane é", model="stories")
     assert switches(at) == {"<|endoftext|> first": False}
     at.selectbox(key="model").set_value("pieces").run()
-    shows(at, True, "<s\\> was **put first** by this model's own tokenizer")
-    assert "bos" not in at.query_params, "nobody has chosen it"
+    check(at, True, "<s\\> was **put first** by this model's own tokenizer")
+    assert "bos" not in at.query_params, "it wasn't chosen"
     at = open_page("models?model=pieces&part=tokenizer", word="crane")
     assert "a space before one that has none" in captions(at)
 
@@ -235,29 +235,29 @@ def test_a_token_that_the_tokenizer_puts_first_can_be_left_out(
 HUNGRY = "The dog bit the man because it was hungry."
 OTHER_END = "The dog bit the cat because it was hungry."
 OTHER = "A crane ate fish, and it was very good at that"
-#: What is chosen of tokens of ``HUNGRY``: its first four, as in ``OTHER_END``, and more.
+#: Choices of tokens of ``HUNGRY``: of its first four, which ``OTHER_END`` shares, and more.
 CHOSEN = {"query": "6", "key": "2", "keys": "0,3,5", "edits": "forbid:3:1,forbid:6:1,off:0.0"}
 CHOSEN |= {"match": "1:3,3:7", "cells": "3:1,6:2", "zoom": "2,5,1,4", "patch": "patch:q:1.4:6"}
 STAYS = {"key": "2", "keys": "0,3", "edits": "forbid:3:1,off:0.0", "match": "1:3", "cells": "3:1"}
 
 
-def typed(at: Any, text: str) -> Any:
+def type_sentence(at: Any, text: str) -> Any:
     return at.text_input(key="text").set_value(text).run()
 
 
-def of_tokens(at: Any) -> dict[str, str]:
-    """The address's parameters that name tokens."""
+def token_parameters(at: Any) -> dict[str, str]:
+    """The parameters in the address that name tokens."""
     return {name: value for name, value in at.query_params.items() if name in CHOSEN}
 
 
-def test_chosen_tokens_stay_where_the_text_up_to_them_is_the_same() -> None:
-    at = typed(open_page("attention", text=HUNGRY, **CHOSEN), OTHER_END)
+def test_choices_stay_where_the_prefix_is_unchanged() -> None:
+    at = type_sentence(open_page("attention", text=HUNGRY, **CHOSEN), OTHER_END)
     assert tokens(at)[:4] == tokens(open_page("attention", text=HUNGRY))[:4]
-    assert of_tokens(at) == STAYS
+    assert token_parameters(at) == STAYS
     assert chips(at)["chosen"] is None
-    at = typed(open_page("attention", text=HUNGRY, **CHOSEN, bos="true"), OTHER)
-    assert of_tokens(at) == {"keys": "0", "edits": "off:0.0"}, "the first token is the same"
-    at = typed(open_page("attention", text=HUNGRY, query="3"), HUNGRY + " It ate")
+    at = type_sentence(open_page("attention", text=HUNGRY, **CHOSEN, bos="true"), OTHER)
+    assert token_parameters(at) == {"keys": "0", "edits": "off:0.0"}, "the first token is the same"
+    at = type_sentence(open_page("attention", text=HUNGRY, query="3"), HUNGRY + " It ate")
     assert chips(at)["chosen"] == 3
     assert not at.warning
     second = open_page("side_by_side?differs=text", text=HUNGRY, text2=OTHER_END, match="1:3")
@@ -265,24 +265,24 @@ def test_chosen_tokens_stay_where_the_text_up_to_them_is_the_same() -> None:
     assert "match" not in second.query_params
 
 
-def test_the_head_on_screen_stays() -> None:
+def test_head_stays_for_another_sentence() -> None:
     at = open_page("attention", text=HUNGRY)
     shown = at.session_state["layer"], at.session_state["head"]
-    assert "layer" not in at.query_params, "nobody has chosen it"
+    assert "layer" not in at.query_params, "it wasn't chosen"
     for act in (
         lambda: at.toggle(key="bos").set_value(True).run(),
-        lambda: typed(at, OTHER),
+        lambda: type_sentence(at, OTHER),
         lambda: at.toggle(key="bos").set_value(False).run(),
-        lambda: typed(at, "Hi"),
+        lambda: type_sentence(at, "Hi"),
     ):
         act()
         assert (at.session_state["layer"], at.session_state["head"]) == shown
         assert (at.query_params["layer"], at.query_params["head"]) == tuple(map(str, shown))
-    at = typed(open_page("find", text=HUNGRY), OTHER)
-    assert "head" not in at.query_params, "on Find no head is large"
+    at = type_sentence(open_page("find", text=HUNGRY), OTHER)
+    assert "head" not in at.query_params, "Find has no large head"
 
 
-def test_every_token_is_sent_with_its_id_and_as_nothing_but_text() -> None:
+def test_chips_have_ids_and_plain_text() -> None:
     text = "A <b>x</b> $y$ :red[r] [a](http://b)\n"
     ids = ids_of(text)
     drawn = chips(open_page("shapes", text=text))
@@ -292,15 +292,15 @@ def test_every_token_is_sent_with_its_id_and_as_nothing_but_text() -> None:
     assert (drawn["first"], drawn["part"], drawn["chosen"]) == (0, False, None)
 
 
-def test_what_is_written_from_right_to_left_keeps_to_itself() -> None:
-    labels = ["a", "·שלום", "b"]  # the bundled model reads no such letter in one token
+def test_right_to_left_labels_are_isolated() -> None:
+    labels = ["a", "·שלום", "b"]  # the bundled model has no token with such letters
     data = strip.chips(labels, [5, 6, 7], range(1, 3), 0)
     assert data["labels"] == ["\u2068·שלום\u2069", "b"]
     assert (data["ids"], data["first"], data["part"], data["chosen"]) == ([6, 7], 1, True, 0)
 
 
 @pytest.fixture
-def _sorter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def _digits_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A model of three digits, listed by the owner."""
     folder = write_checkpoint(tmp_path / "sorter", vocab_size=3)
     for name in ("vocab.json", "merges.txt"):
@@ -309,8 +309,8 @@ def _sorter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(settings.MODELS_VARIABLE, str(folder))
 
 
-@pytest.mark.usefixtures("_sorter")
-def test_what_it_lacks_is_one_message_and_what_it_has_is_drawn() -> None:
+@pytest.mark.usefixtures("_digits_model")
+def test_characters_outside_the_vocabulary_are_one_message() -> None:
     lacks = "a list of 3 tokens, in which these characters are missing: "
     at = open_page("attention", model="sorter", text="[2](x) **1**")
     assert literal(lacks + "'[', ']', '(', 'x', ')', '*'. It has '0', '1', '2'.") in notices(at)
@@ -323,8 +323,8 @@ def test_what_it_lacks_is_one_message_and_what_it_has_is_drawn() -> None:
     assert literal("missing: 'é'") in notices(at)
 
 
-@pytest.mark.usefixtures("_sorter")
-def test_its_tokenizer_is_shown_as_a_list() -> None:
+@pytest.mark.usefixtures("_digits_model")
+def test_vocabulary_without_merges_is_shown_as_a_list() -> None:
     at = open_page("models", model="sorter", part="tokenizer", word="2 0")
     read = " ".join(plain(block.value) for block in at.markdown)
     assert "2 tokens, with their ids: \u2002 **2** :small[:gray[2]] \u2002 **0**" in read
@@ -339,7 +339,7 @@ WORDS = ["The", "·animal", "·didn't", "·cross", "·🦩", "·untired"]
 
 @pytest.fixture(scope="module")
 def members() -> np.ndarray:
-    """(W, T), 1 where the token is in the word: found by their bytes."""
+    """(W, T), 1 where the token is in the word, by their bytes."""
     token_bytes = bundled_model().tokenizer.token_bytes
     owner = [n for n, word in enumerate(WORDS) for _ in word.replace("·", " ").encode()]
     ends = np.cumsum([len(token_bytes(i)) for i in ids_of(SPLIT)])
@@ -347,14 +347,14 @@ def members() -> np.ndarray:
     return (word_of == np.arange(len(WORDS))[:, None]).astype(float)
 
 
-def grouped(of: Any, members: np.ndarray) -> np.ndarray:
+def group_words(of: Any, members: np.ndarray) -> np.ndarray:
     return members / members.sum(axis=1, keepdims=True) @ np.asarray(of) @ members.T
 
 
-def test_the_attention_page_in_words(members: np.ndarray) -> None:
+def test_attention_page_by_words(members: np.ndarray) -> None:
     at = open_page("attention", **IN_WORDS, layer="2", head="1", query="3")
-    assert members.sum(axis=1).max() == 5  # the flamingo, with the space before it
-    expected = grouped(weights(SPLIT), members)
+    assert members.sum(axis=1).max() == 5  # the flamingo with its space
+    expected = group_words(weights(SPLIT), members)
     shown = [*heatmaps(at, "all_heads").values()]
     assert_allclose(np.reshape(shown, expected.shape), expected, atol=SHADE)
     later = np.triu(np.ones((6, 6), bool), 1)
@@ -372,15 +372,15 @@ def test_the_attention_page_in_words(members: np.ndarray) -> None:
     assert list(table.index)[2:4] == ["2 ·didn't", "4 ·cross"]
 
 
-def test_words_without_the_first_one(members: np.ndarray) -> None:
+def test_words_without_the_first_word(members: np.ndarray) -> None:
     at = open_page("attention", **IN_WORDS, layer="1", head="5", show="rest")
-    rest = grouped(weights(SPLIT)[1][5], members)[1:, 1:]
+    rest = group_words(weights(SPLIT)[1][5], members)[1:, 1:]
     shown = heatmaps(at, "one_head")["rest"][1:, 1:]
     expected = rest / rest.sum(axis=1, keepdims=True)
     assert_allclose(shown, expected, rtol=5e-3, atol=2e-3)
 
 
-def test_lengths_are_not_grouped() -> None:
+def test_norms_are_not_grouped_into_words() -> None:
     n = len(ids_of(SPLIT))
     at = open_page("attention", text=SPLIT, show="norms")
     toggle = at.toggle(key="words")
@@ -395,13 +395,13 @@ def test_lengths_are_not_grouped() -> None:
 
 
 @each("compare", ["mean", "rollout", "4"])
-def test_layers_compared_in_words(members: np.ndarray, compare: str) -> None:
+def test_layers_compared_by_words(members: np.ndarray, compare: str) -> None:
     layers, mixed = [], np.eye(members.shape[1])
     for heads in weights(SPLIT):
         mean = heads.mean(axis=0)
         mixed = (mean + np.eye(len(mean))) / 2 @ mixed
         layers.append({"mean": mean, "rollout": mixed}.get(compare, heads[4]))
-    expected = grouped([layers[0], layers[3]], members)
+    expected = group_words([layers[0], layers[3]], members)
     shown = {"head": compare} if compare == "4" else {"compare": compare}
     at = open_page("side_by_side", **IN_WORDS, layers="0,3", **shown)
     assert_allclose(panels(at, "layers_chart"), expected, **TOLERANCE)
@@ -420,7 +420,7 @@ def test_layers_compared_in_words(members: np.ndarray, compare: str) -> None:
         ("side_by_side", "e\u0301\u0301 a\x00b"),
     ],
 )
-def test_any_text_has_words(page: str, text: str) -> None:
+def test_any_text_is_split_into_words(page: str, text: str) -> None:
     at = open_page(page, text=text, words="true", bos="true", show="rest")
     assert not at.warning
     drawn = matrices(at, "one_head" if page == "attention" else "layers_chart")
@@ -428,13 +428,13 @@ def test_any_text_has_words(page: str, text: str) -> None:
     assert unescape(rows[0]).endswith("<|endoftext|>")  # a word of its own
 
 
-def test_a_sentence_without_a_split_word_says_so() -> None:
+def test_sentence_without_split_words_is_noted() -> None:
     at = open_page("attention", text="A crane ate fish", words="true")
     assert "nothing changes" in " ".join(block.value for block in at.caption)
     assert heatmaps(at, "one_head")["weights"].shape == (4, 4)
 
 
-def test_long_texts_keep_the_places_of_their_tokens() -> None:
+def test_long_texts_by_words_keep_token_positions() -> None:
     at = open_page("attention", text="A" + " didn't" * 120, words="true", query="240")
     names = matrices(at, "one_head")[0].grid["rows"]
     assert len(names) == 121

@@ -1,4 +1,4 @@
-"""Side by side: its numbers against the NumPy GPT-2, and how both sides are linked."""
+"""Side by side: its numbers against the NumPy GPT-2, and the links between both sides."""
 
 from __future__ import annotations
 
@@ -55,35 +55,35 @@ def cosine(x: np.ndarray, y: np.ndarray) -> float:
     return float(x @ y / np.linalg.norm(x) / np.linalg.norm(y))
 
 
-def chosen(at: AppTest) -> int:
+def chosen_partner(at: AppTest) -> int:
     (pills,) = [g for g in button_groups(at) if g.proto.id.endswith("-_match_chosen")]
     partner: int = pills.value
     return partner
 
 
-def test_before_the_verb_crane_is_the_same_to_the_last_digit() -> None:
+def test_equal_prefixes_have_identical_vectors() -> None:
     at = open_page("side_by_side?differs=text", text=FIRST, text2=VERB)
     on, off = (metric for metric in at.metric if metric.label.startswith("Difference"))
     assert on.value == "exactly 0"
     first, second = runs(FIRST, VERB, causal=False)
     keys = ("residual_mid", "residual_out", "attention_output", "mlp_output")
-    apart = max(
+    differences = max(
         np.abs(x[1] - y[1]).max() for k in keys for x, y in zip(first[k], second[k], strict=True)
     )
-    assert float(off.value) == pytest.approx(apart, rel=0.01)
+    assert float(off.value) == pytest.approx(differences, rel=0.01)
     assert any("vectors are identical in every" in text.value for text in at.markdown)
     assert (lines(at)["mask on: stream"] == 1).all()
 
 
-def test_the_path_of_crane_after_its_context_and_what_it_comes_near_to() -> None:
+def test_path_of_a_token_and_its_nearest_tokens() -> None:
     at = open_page("side_by_side?differs=text", text=FIRST, text2=AFTER)
-    assert chosen(at) == 6
+    assert chosen_partner(at) == 6
     for causal, mask in ((True, "mask on"), (False, "mask off")):
         first, second = (gpt2viz.trace(bundled_model(), t, causal=causal) for t in (FIRST, AFTER))
         for line, sites in (("stream", stream_sites), ("added by this step", addition_sites)):
             of_crane = path(first, second, (1, 6), sites(N_LAYER))
             assert_allclose(lines(at)[f"{mask}: {line}"], of_crane.cosine, **TOLERANCE)
-    table = at.dataframe[0].value  # before that of what comes next
+    table = at.dataframe[0].value  # before the table of next tokens
     weights = bundled_model().network.wte.weight.detach().numpy().astype(np.float64)
     rows = weights / np.linalg.norm(weights, axis=1, keepdims=True)
     names = bundled_model().tokenizer
@@ -96,14 +96,14 @@ def test_the_path_of_crane_after_its_context_and_what_it_comes_near_to() -> None
         assert table[column].iloc[0].startswith("·crane 1.00")
 
 
-def test_where_the_word_looks_in_both_texts() -> None:
+def test_attention_of_a_word_in_both_texts() -> None:
     at = open_page("side_by_side?differs=text", text=FIRST, text2=AFTER, layer="2", head="3")
     a, b = (run["weights"][2][3] for run in runs(FIRST, AFTER))
     for side, expected, token in (("a", a, 1), ("b", b, 6)):
         assert_allclose(heatmaps(at, f"weights_{side}")[side], expected, **TOLERANCE)
         assert [row for row, *_ in frames(at, f"weights_{side}")] == [token], "crane"
     change = heatmaps(at, "difference")["difference"]
-    # partners: A stands where The does, crane is crane
+    # partners: A and The, crane and crane
     expected = b[np.ix_([0, 6], [0, 6])] - a[np.ix_([0, 1], [0, 1])]
     assert_allclose(change, expected, **TOLERANCE)
     first, second = chart(at, "bars")["data"]
@@ -115,9 +115,9 @@ def test_where_the_word_looks_in_both_texts() -> None:
     assert np.isnan(first["y"][ticks.index("–<br>·steel")])
 
 
-def test_a_partner_of_the_readers_own_and_none() -> None:
+def test_chosen_partner_and_no_partner() -> None:
     at = open_page("side_by_side?differs=text", text=FIRST, text2=AFTER, query="1", match="1:3")
-    assert chosen(at) == 3
+    assert chosen_partner(at) == 3
     first, second = runs(FIRST, AFTER)
     expected = cosine(first["residual_out"][3][1], second["residual_out"][3][3])
     assert lines(at)["mask on: stream"][-1] == pytest.approx(expected, abs=2e-3)
@@ -126,8 +126,8 @@ def test_a_partner_of_the_readers_own_and_none() -> None:
     assert not pictures(at)
 
 
-def test_the_second_sentence_is_the_first_with_one_word_changed() -> None:
-    """The middle one of those that are offered, also where the first sentence is another."""
+def test_default_second_sentence_changes_one_word() -> None:
+    """The middle word of those offered, also for another first sentence."""
     at = open_page("side_by_side?differs=text", text=FIRST)
     offered = at.selectbox(key="_changed_word")
     first, second = offered.options
@@ -154,17 +154,17 @@ def test_the_second_sentence_is_the_first_with_one_word_changed() -> None:
     assert at.text_input(key="text2").value == river
 
 
-def test_where_no_word_can_be_changed_both_sentences_are_the_same() -> None:
+def test_second_sentence_is_equal_if_no_word_can_change() -> None:
     at = open_page("side_by_side?differs=text", text="🦩")
     assert at.text_input(key="text2").value == "🦩"
     assert "No word here can be swapped for another of one token." in map(
         plain, (c.value for c in at.caption)
     )
-    assert not shown(at)[2].any()
+    assert not side_matrices(at)[2].any()
     assert "identical in every layer, with the mask on and off" in page_text(at)
 
 
-def test_an_empty_second_text_and_one_that_is_too_long() -> None:
+def test_empty_and_too_long_second_text() -> None:
     at = open_page("side_by_side?differs=text", text=FIRST, text2="")
     assert at.info[0].value.startswith("Second sentence: There is no text yet")
     assert not pictures(at)
@@ -178,13 +178,13 @@ def test_an_empty_second_text_and_one_that_is_too_long() -> None:
     assert heatmaps(at, "weights_b")["b"].shape == (256, 256)
 
 
-def test_end_of_text_comes_first_in_both() -> None:
+def test_first_token_is_added_to_both_texts() -> None:
     at = open_page("side_by_side?differs=text", text=FIRST, text2=VERB, bos="true")
     assert heatmaps(at, "weights_b")["b"].shape == (5, 5)
 
 
-def shown(at: AppTest) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The matrices of A, B and B − A, of which the last must be the difference of the others."""
+def side_matrices(at: AppTest) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The matrices of A, B and B − A, whose difference is checked."""
     (a, b), (change,) = (heatmaps(at, key).values() for key in ("both_sides", "difference"))
     assert_allclose(change, b.astype(np.float64) - a, atol=1e-6)
     return a, b, change
@@ -198,20 +198,20 @@ def probabilities(at: AppTest) -> Any:
     return at.dataframe[-1].value.set_index("id")
 
 
-def test_two_heads_and_two_layers() -> None:
+def test_two_heads_of_two_layers() -> None:
     (run,) = runs(FIRST)
     page = {"text": FIRST, "differs": "head", "layer": "1", "head": "2", "layer2": "3"}
     at = open_page("side_by_side?differs=text", **page, head2="4")
-    a, b, _ = shown(at)
+    a, b, _ = side_matrices(at)
     assert_allclose(a, run["weights"][1][2], **TOLERANCE)
     assert_allclose(b, run["weights"][3][4], **TOLERANCE)
     result = every_head(at)
     for layer, head in np.ndindex(N_LAYER, N_HEAD):
         expected = cosine(run["weights"][layer][head][1:].ravel(), run["weights"][1][2][1:].ravel())
         assert result[layer, head] == pytest.approx(expected, abs=2e-3)
-    assert not at.dataframe  # one run: one path, and the same comes next
+    assert not at.dataframe  # one run has one path and one prediction
     whole = open_page("side_by_side?differs=text", **page, whole="true")
-    a, b, _ = shown(whole)
+    a, b, _ = side_matrices(whole)
     assert_allclose(a, np.mean(run["weights"][1], axis=0), **TOLERANCE)
     assert_allclose(b, np.mean(run["weights"][3], axis=0), **TOLERANCE)
 
@@ -222,16 +222,16 @@ def test_mask_on_and_off(causal: str) -> None:
     page |= {"causal": causal}
     at = open_page("side_by_side?differs=text", **page)
     on, off = (runs(FIRST, causal=mask)[0] for mask in (True, False))
-    a, b, _ = shown(at)
+    a, b, _ = side_matrices(at)
     saved = at.session_state["_shown"].runs.values()
-    assert {key.causal for key in saved} == {True, False}, "whichever of both the page has"
+    assert {key.causal for key in saved} == {True, False}, "whichever run is the page's"
     assert_allclose(a, on["weights"][2][0], **TOLERANCE)
     assert_allclose(b, off["weights"][2][0], **TOLERANCE)
-    apart = [
+    differences = [
         [np.abs(x - y).max() for x, y in zip(*pair, strict=True)]
         for pair in zip(on["weights"], off["weights"], strict=True)
     ]
-    assert_allclose(every_head(at), apart, **TOLERANCE)
+    assert_allclose(every_head(at), differences, **TOLERANCE)
     stream = lines(at)["A and B: stream"]
     assert stream[0] == stream[1] == 1
     assert stream[-1] == pytest.approx(
@@ -260,11 +260,11 @@ def test_two_models(tmp_path: Path, list_models: Any) -> None:
     at = open_page("side_by_side?differs=text", **page, model2="step200")
     ids = gpt2viz.load_model(early).tokenizer.encode(FIRST)
     first, second = (reference(folder, ids, causal=True) for folder in (early, late))
-    a, b, _ = shown(at)
+    a, b, _ = side_matrices(at)
     assert_allclose(a, first["weights"][2][3], **TOLERANCE)
     assert_allclose(b, second["weights"][2][3], **TOLERANCE)
-    apart = np.abs(np.array(second["weights"]) - np.array(first["weights"])).max(axis=(2, 3))
-    assert_allclose(every_head(at), apart, **TOLERANCE)
+    differences = np.abs(np.array(second["weights"]) - np.array(first["weights"])).max(axis=(2, 3))
+    assert_allclose(every_head(at), differences, **TOLERANCE)
     assert lines(at)["A and B: stream"][1] == pytest.approx(
         cosine(first["embedding"][-1], second["embedding"][-1]), abs=1e-5
     )
@@ -279,7 +279,7 @@ def test_two_models_over_many_texts(tmp_path: Path, list_models: Any) -> None:
     list_models(tmp_path / "old", tmp_path / "new")
     page = {"differs": "model", "model": "old", "model2": "new", "layer": "1", "head": "2"}
     at = open_page("side_by_side", **page, over="texts")
-    assert not [b for b in at.button if b.label.startswith("Compare over")]  # without any text
+    assert not [b for b in at.button if b.label.startswith("Compare over")]  # without texts
     texts = [FIRST, VERB, AFTER, "A crane sat on the steel", "The fish was lifted by a crane"]
     at.text_area("texts").set_value("\n".join(texts)).run()
     finish(at, "Compare over 5 texts")
@@ -313,7 +313,7 @@ def test_two_models_over_many_texts(tmp_path: Path, list_models: Any) -> None:
     assert_allclose(chart(at, "undone")["data"][0]["y"], restored.undone, atol=1e-4)
     assert restored.words() in page_text(at)
     at.text_input("text").set_value("").run().text_input("text").set_value("A crane").run()
-    assert not at.toggle("changes_back").value  # as a browser shows it, which has seen it go
+    assert not at.toggle("changes_back").value  # as in a browser, where it was gone in between
 
 
 def test_models_of_two_sizes_share_some_heads(tmp_path: Path, list_models: Any) -> None:
@@ -326,13 +326,13 @@ def test_models_of_two_sizes_share_some_heads(tmp_path: Path, list_models: Any) 
     assert every_head(at).shape == (2, 2)
     ids = gpt2viz.load_model(tmp_path / "large").tokenizer.encode(FIRST)
     p = softmax(reference(tmp_path / "large", ids, causal=True)["logits"][-1])
-    assert p.argmax() >= 410  # a token that the small one has no number for
+    assert p.argmax() >= 410  # a token that the small model lacks
     assert float(at.metric[0].value.split()[-2]) == pytest.approx(100 * p.max(), abs=0.01)
     assert len(at.metric) == 2  # no KL divergence between vocabularies of two sizes
     assert "path" not in pictures(at)
 
 
-def test_models_that_cannot_be_compared(
+def test_incomparable_models_are_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, list_models: Any
 ) -> None:
     monkeypatch.delenv(settings.MODELS_VARIABLE, raising=False)
@@ -358,7 +358,7 @@ def test_models_that_cannot_be_compared(
     assert not pictures(at)
     load_ahead(monkeypatch, {name: tmp_path / name for name in ("mine", "yours")})
     at = open_page("side_by_side", text=FIRST, differs="model", model="mine", model2="yours")
-    assert not at.error  # what all workers share takes no room of this one
+    assert not at.error  # models shared by all workers don't count
     assert pictures(at)
 
 
@@ -371,7 +371,7 @@ def strip(**parameters: str) -> dict[str, np.ndarray]:
     return result
 
 
-def test_one_head_what_it_gives_and_the_mean_of_heads_in_every_layer() -> None:
+def test_strip_shows_head_norms_and_mean_in_every_layer() -> None:
     run = stages(MAN)
     weights = np.array(run["weights"])
     for layer, shown in strip(head="4").items():
@@ -384,8 +384,8 @@ def test_one_head_what_it_gives_and_the_mean_of_heads_in_every_layer() -> None:
         assert_allclose(shown, weights[int(layer)].mean(axis=0), **TOLERANCE)
 
 
-def test_the_strip_has_its_own_code_and_no_words_of_the_pictures_above_it() -> None:
-    """Under every measure: nothing below the strip says that its numbers go from 0 to 1."""
+def test_strip_has_its_own_code_and_range() -> None:
+    """Under every measure: no text below it says 0 to 1 unless that is its range."""
     wrong = []
     for shown, does in zip(MEASURES, ("", "drop_first", "value_weighted"), strict=True):
         at = open_page("side_by_side", text=MAN, head="4", show=shown)
@@ -401,7 +401,7 @@ def test_the_strip_has_its_own_code_and_no_words_of_the_pictures_above_it() -> N
     assert not wrong, "\n".join(wrong)
 
 
-def test_the_head_that_is_chosen_on_any_page_is_shown_in_its_layer() -> None:
+def test_chosen_head_is_shown_in_its_layer() -> None:
     at = open_page("side_by_side", text=MAN, layer="2", head="3")
     assert titles(at, "layers_chart") == ["Layer 0 · head 3", "Layer 2 · head 3"]
     at = open_page("side_by_side", text=MAN, layer="0", head="1")
@@ -413,7 +413,7 @@ def test_the_head_that_is_chosen_on_any_page_is_shown_in_its_layer() -> None:
     )
 
 
-def test_a_head_that_is_picked_among_layers_is_chosen_on_every_page() -> None:
+def test_head_picked_among_layers_is_chosen_everywhere() -> None:
     at = open_page("side_by_side", text=MAN, layer="2", compare="mean")
     assert titles(at, "layers_chart") == [
         "Layer 0 · mean of all heads",

@@ -1,7 +1,7 @@
-"""The Textbook's chapters: of what they are made, which code ran for them, how they read.
+"""The Textbook's chapters: their parts, the code that ran for them, and their readability.
 
-A chapter is opened twice here: as a first visitor has it, while the code that runs is watched; and
-with all its questions answered.
+Each chapter is opened twice: as for a first visitor, recording the code that runs; and with all
+its questions answered.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ from tests.docs.reading_level import grade, sentences
 LESSONS = [name for name, chapter in CHAPTERS.items() if chapter.questions]
 HERE = str(Path(course.__file__).parent)
 MODULES = str(Path(textbook.__file__).parent)
-#: Turn numbers into tensors, errors into words, or call for claims; or stand beside the chapter.
-PLUMBING = {
+#: They turn numbers into tensors, errors into words, or call for claims; or are beside the chapter.
+HELPERS = {
     rows.__code__,
     mistakes.message.__code__,
     inspect.unwrap(examples.claims).__code__,
@@ -58,10 +58,10 @@ LISTING, PICTURE = source_code.listing.__code__, output.picture.__code__
 
 @dataclass
 class Part:
-    """The calls between two lists of code, or between an example's heading and its first list."""
+    """The calls between two code listings, or between a heading and the first listing."""
 
     example: str
-    ran: set[CodeType] = field(default_factory=set)
+    called: set[CodeType] = field(default_factory=set)
     made: set[type] = field(default_factory=set)
     called_by_the_page: set[CodeType] = field(default_factory=set)
     pictures: list[str] = field(default_factory=list)
@@ -69,7 +69,7 @@ class Part:
 
 
 class Watch:
-    """Notes what a page's script calls, part by part."""
+    """Records the calls of a page's script, part by part."""
 
     def __init__(self) -> None:
         self.parts = [Part("")]
@@ -85,7 +85,7 @@ class Watch:
         elif code is PICTURE:
             part.pictures.append(str(frame.f_locals["key"]))
         else:
-            part.ran.add(code)
+            part.called.add(code)
             if code.co_name == "__init__" and "self" in frame.f_locals:
                 part.made.add(type(frame.f_locals["self"]))
             caller = frame.f_back.f_code.co_filename if frame.f_back else ""
@@ -93,14 +93,14 @@ class Watch:
                 part.called_by_the_page.add(code)
 
 
-def watched(name: str) -> tuple[AppTest, list[Part]]:
-    """A chapter as it opens, with nothing that it computes remembered; and what ran for it."""
+def open_watched(name: str) -> tuple[AppTest, list[Part]]:
+    """A chapter opened with empty caches, and the parts that ran for it."""
     for module in [name for name in sys.modules if name.startswith(textbook.__name__)]:
         for thing in vars(sys.modules[module]).values():
             if hasattr(thing, "cache_clear"):
                 thing.cache_clear()
     watch = Watch()
-    threading.settrace(watch)  # of threads that begin now: the page's script runs in one
+    threading.settrace(watch)  # for new threads, in one of which the script runs
     try:
         return open_page("textbook", chapter=name), watch.parts
     finally:
@@ -108,8 +108,8 @@ def watched(name: str) -> tuple[AppTest, list[Part]]:
 
 
 @cache
-def opened(name: str) -> tuple[AppTest, list[Part]]:
-    return watched(name)
+def first_visit(name: str) -> tuple[AppTest, list[Part]]:
+    return open_watched(name)
 
 
 #: At 180 words a minute, slow enough for formulas.
@@ -117,41 +117,41 @@ WORDS_IN_FIVE_MINUTES = 900
 
 
 def words(at: AppTest) -> int:
-    """Words of running text: not tables of claims, code, hints or the frame's own."""
+    """The number of words of running text, without tables of claims, code, hints or frame."""
     (column,) = [block for block in at.columns if block.header]
     hidden = {id(e) for box in column.expander for e in [*box.markdown, *box.caption]}
     texts = [e.value for e in [*column.markdown, *column.caption] if id(e) not in hidden]
-    texts = [re.sub(r'\(glossary\?[^"]*"[^"]*"\)', "", text) for text in texts]  # with their tips
-    frame = r"[\d,]+ tokens?"  # what the strip of tokens is called
+    texts = [
+        re.sub(r'\(glossary\?[^"]*"[^"]*"\)', "", text) for text in texts
+    ]  # with their tooltips
+    frame = r"[\d,]+ tokens?"  # the name of the strip of tokens
     return sum(
         len(text.split()) for text in texts if "|:-|" not in text and not re.fullmatch(frame, text)
     )
 
 
 def inside(block: Block) -> Iterator[Any]:
-    """All elements of a page in the order in which they stand there."""
+    """All elements of a block, in page order."""
     for child in block.children.values():
         yield from inside(child) if isinstance(child, Block) else (child,)
 
 
-def test_every_example_has_its_chapter() -> None:
+def test_every_example_has_one_chapter() -> None:
     ids = [id for name in LESSONS for id in CHAPTERS[name].examples]
     assert sorted(ids, key=lambda id: int(id[1:])) == list(EXAMPLES)
 
 
-def test_the_start_leads_to_every_chapter() -> None:
+def test_start_links_to_every_chapter() -> None:
     at = open_page("textbook")
     assert {f"map_{name}" for name in [*CHAPTERS][1:]} <= {button.key for button in at.button}
     at.button(key="map_mask").click().run()
     assert at.header[0].value == CHAPTERS["mask"].title
 
 
-def test_every_chapter_opens_with_its_examples_and_unanswered_questions(
-    subtests: pytest.Subtests,
-) -> None:
+def test_chapters_open_with_examples_and_open_questions(subtests: pytest.Subtests) -> None:
     for name in LESSONS:
         with subtests.test(chapter=name):
-            at, message = opened(name)[0], CHAPTERS[name]
+            at, message = first_visit(name)[0], CHAPTERS[name]
             assert at.header[0].value == message.title
             titles = " ".join(element.value for element in at.subheader)
             assert [id for id in message.examples if f"[{id}]" not in titles] == []
@@ -165,27 +165,27 @@ def test_every_chapter_opens_with_its_examples_and_unanswered_questions(
             for id, block in requested.items():
                 first, *_ = (e.value for e in inside(block) if e.type == "markdown")
                 assert first.startswith("**?**"), id
-                # Nothing is told that no one asked: only what a question is about.
+                # No feedback without an answer: only one question has a caption.
                 captions = [plain(e.value) for e in inside(block) if e.type == "caption"]
                 lowest = ["The lowest in the table is −0.1543."]
                 assert captions == (lowest if id == "curve_lowest" else []), id
-            assert at.latex  # formulas with this page's numbers
+            assert at.latex  # formulas with the page's numbers
             assert words(at) <= WORDS_IN_FIVE_MINUTES
             assert answered_ids(at) == []
             assert not at.warning
-            for page, parameter in MODE.items():  # a link says in which mode, but the menu's
+            for page, parameter in MODE.items():  # each link names the mode, except the menu's
                 assert all(parameter.name in link for link in links(at, page.name)[1:])
 
 
 def codes(thing: Any) -> set[CodeType]:
-    """The code of a function, or of all functions that a class has of its own."""
+    """The code of a function, or of all of a class's own functions."""
     if inspect.isclass(thing):
         return {part.__code__ for part in filter(inspect.isfunction, vars(thing).values())}
     return {inspect.unwrap(thing).__code__}
 
 
 def check_code(part: Part) -> None:
-    """The code listed under a picture was called for it, and no other was."""
+    """Exactly the code listed under a picture was called for it."""
     where = (part.example, part.pictures)
     assert part.listed or not part.pictures, f"{where}: no code"
     shown = set()
@@ -193,49 +193,49 @@ def check_code(part: Part) -> None:
         if isinstance(thing, source_code.Line):
             assert thing.trace.record(thing.key, thing.layer), where
             continue
-        assert codes(thing) <= part.ran, f"{where}: {thing.__qualname__} wasn't called"
+        assert codes(thing) <= part.called, f"{where}: {thing.__qualname__} wasn't called"
         if inspect.isclass(thing):
             assert thing in part.made, f"{where}: no {thing.__qualname__} was made"
         shown |= codes(thing)
     left_out = {
         code.co_qualname
-        for code in part.called_by_the_page - shown - PLUMBING
+        for code in part.called_by_the_page - shown - HELPERS
         if "." not in code.co_qualname and not code.co_name.startswith("_")
     }
     assert not left_out, f"{where}: {left_out} were called, and aren't listed"
 
 
-def test_the_code_under_a_picture_is_what_was_called_for_it(subtests: pytest.Subtests) -> None:
+def test_listed_code_was_called_for_its_picture(subtests: pytest.Subtests) -> None:
     for name in CHAPTERS:
         with subtests.test(chapter=name):
-            result = opened(name)[1]
+            result = first_visit(name)[1]
             assert any(part.listed for part in result) or name in ("mistakes", "start")
-            source = "\n".join(block.value for block in opened(name)[0].code)
+            source = "\n".join(block.value for block in first_visit(name)[0].code)
             assert name != "mask" or "may_see = torch.ones_like(scores).tril()" in source
             for part in result:
                 check_code(part)
 
 
-def test_the_lessons_sheets_are_handed_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    given: dict[str, bytes] = {}
+def test_lesson_sheets_can_be_downloaded(monkeypatch: pytest.MonkeyPatch) -> None:
+    files: dict[str, bytes] = {}
 
     def button(_label: str, data: str | bytes, **options: Any) -> bool:
-        given[options["file_name"]] = data if isinstance(data, bytes) else data.encode()
+        files[options["file_name"]] = data if isinstance(data, bytes) else data.encode()
         return False
 
     monkeypatch.setattr("streamlit.download_button", button)
     open_page("textbook", chapter="mask")
     for file in ("sheet.html", "sheet-answers.html", "90-minutes.md", "week.md"):
-        assert given[f"gpt2viz-{file}"] == (ROOT / "docs" / "lessons" / file).read_bytes()
-    assert b"<td>(B, nh, T, T)</td><td>(1, 12, 4, 4)</td>" in given["gpt2viz-shapes.html"]
-    given.clear()
+        assert files[f"gpt2viz-{file}"] == (ROOT / "docs" / "lessons" / file).read_bytes()
+    assert b"<td>(B, nh, T, T)</td><td>(1, 12, 4, 4)</td>" in files["gpt2viz-shapes.html"]
+    files.clear()
     monkeypatch.setattr(sheets, "FOLDER", ROOT / "nowhere")
     open_page("textbook", chapter="mask")
-    assert list(given) == ["gpt2viz-progress.json"]
+    assert list(files) == ["gpt2viz-progress.json"]
 
 
-def test_the_appendix_has_every_example_with_its_anchor_and_its_verdicts() -> None:
-    at = opened(APPENDIX)[0]
+def test_appendix_has_every_example_with_its_verdicts() -> None:
+    at = first_visit(APPENDIX)[0]
     assert [title.proto.anchor for title in at.subheader] == list(EXAMPLES)
     tables = [block.value for block in at.markdown if "|:-|" in block.value]
     for id, table in zip(EXAMPLES, tables, strict=True):
@@ -251,7 +251,7 @@ def test_the_appendix_has_every_example_with_its_anchor_and_its_verdicts() -> No
     assert not at.session_state["_progress"].get(APPENDIX)
 
 
-def test_an_example_opens_its_chapter_and_a_chapter_what_the_texts_print() -> None:
+def test_example_opens_its_chapter_and_links_to_the_appendix() -> None:
     at = open_page("textbook", example="E22")
     assert at.header[0].value == CHAPTERS["by-hand"].title
     (line,) = (button for button in at.button if button.label.startswith("Printed and computed"))
@@ -260,10 +260,10 @@ def test_an_example_opens_its_chapter_and_a_chapter_what_the_texts_print() -> No
     assert [element.value for element in at.subheader] == titles
     assert (at.query_params["chapter"], at.query_params["example"]) == (APPENDIX, "E22")
     at.radio(key="chapter").set_value("crane").run()
-    assert "example" not in at.query_params  # else the way back would end there again
+    assert "example" not in at.query_params  # else Back would return there
 
 
-def test_the_code_stands_beside_the_pictures_of_a_head(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_head_page_shows_the_code_of_its_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
     at = open_page("head", layer="2")
     run = gpt2viz.trace(bundled_model(), "A crane ate fish")
     blocks = [block.value for block in at.code if MARK in block.value]
@@ -271,14 +271,14 @@ def test_the_code_stands_beside_the_pictures_of_a_head(monkeypatch: pytest.Monke
         record = run.record(key, 2)
         assert record is not None
         assert record.code in block.partition(MARK)[2].splitlines()[1]
-    monkeypatch.setattr(tracer, "EXPLICIT_BYTES", 0)  # now every text counts as long
+    monkeypatch.setattr(tracer, "EXPLICIT_BYTES", 0)  # every text counts as long
     at = open_page("attention", text="A crane has derived this")
     block = next(block.value for block in at.code if "softmax" in block.value)
     assert block.lstrip().startswith("def forward")
     assert MARK not in block
 
 
-def test_texts_are_named_in_one_place_and_nowhere_by_a_number(subtests: pytest.Subtests) -> None:
+def test_source_texts_are_named_only_in_the_appendix(subtests: pytest.Subtests) -> None:
     for name in CHAPTERS:
         with subtests.test(chapter=name):
             text = text_of(chapter(name)).replace("\\", "")
@@ -295,14 +295,14 @@ def test_texts_are_named_in_one_place_and_nowhere_by_a_number(subtests: pytest.S
                 assert source.after in line
 
 
-def test_every_picture_of_a_chapter_has_words_a_table_and_code(subtests: pytest.Subtests) -> None:
+def test_every_picture_of_a_chapter_is_complete(subtests: pytest.Subtests) -> None:
     for name in CHAPTERS:
         with subtests.test(chapter=name):
-            check_page("textbook", {}, opened(name)[0])
+            check_page("textbook", {}, first_visit(name)[0])
             check_page("textbook", {}, chapter(name))
 
 
-def test_the_picture_of_the_two_orders_is_of_gradients() -> None:
+def test_norm_order_picture_shows_gradients() -> None:
     at = chapter("residual")
     curves = {line["name"]: line["y"] for line in chart(at, "norm_order")["data"]}
     for order in ("pre-norm", "post-norm"):
@@ -316,8 +316,8 @@ def test_the_picture_of_the_two_orders_is_of_gradients() -> None:
     assert f"here to size {residual.growth('pre-norm', 24)[-1]:.1f}" in text
 
 
-def test_most_examples_have_numbers_to_change() -> None:
-    """As the README says: something to set stands between an example's title and the next one."""
+def test_most_examples_have_editable_numbers() -> None:
+    """As the README says: a widget is between an example's title and the next title."""
     changed, example = set(), ""
     for name in CHAPTERS:
         for element in inside(chapter(name).main):
@@ -332,9 +332,9 @@ def test_most_examples_have_numbers_to_change() -> None:
     assert len(EXAMPLES) / 2 < len(changed) < len(EXAMPLES)
 
 
-#: The school year after which a chapter can be read.
+#: The school grade whose readers can read a chapter.
 GRADE = 9
-#: Words of the longest sentence, and of the longest paragraph: each has one idea.
+#: The most words of a sentence, and of a paragraph.
 SENTENCE, PARAGRAPH = 30, 60
 
 
@@ -344,9 +344,9 @@ _ASIDE = re.compile("The code that|All eighty lines|The diagram as|The drawn")
 
 @cache
 def prose(name: str) -> dict[str, list[str]]:
-    """A chapter's running text; and its questions, with their hints and answers.
+    """A chapter's running text, and its questions with hints and answers.
 
-    Without what is folded away: code, and the tables of claims.
+    Folded code and tables of claims are left out.
     """
     (column,) = (block for block in chapter(name).columns if block.header)
     results: dict[str, list[str]] = {"text": [], "questions": []}
@@ -357,14 +357,14 @@ def prose(name: str) -> dict[str, list[str]]:
                 if child.type in ("markdown", "caption"):
                     results[part].append(plain(child.value))
             elif child.type != "expander" or not _ASIDE.match(child.proto.label):
-                asks = "-question_" in str(getattr(child.proto, "id", ""))
-                read(child, "questions" if asks else part)
+                is_question = "-question_" in str(getattr(child.proto, "id", ""))
+                read(child, "questions" if is_question else part)
 
     read(column, "text")
     return results
 
 
-def test_a_chapter_is_plain_to_read(subtests: pytest.Subtests) -> None:
+def test_chapters_are_readable(subtests: pytest.Subtests) -> None:
     for name in CHAPTERS:
         with subtests.test(chapter=name):
             parts = {part: texts for part, texts in prose(name).items() if texts}

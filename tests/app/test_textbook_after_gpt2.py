@@ -1,4 +1,4 @@
-"""The Textbook's pages on what came after GPT-2: what is drawn and written follows every edit."""
+"""The Textbook's pages on what came after GPT-2: pictures and text follow every edit."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ from tests.numpy_gpt2 import softmax
 ODD = [0.123, -4.5, 7.25, 0.5, -0.75, 2, 33.3, 0.001]
 
 
-def looked(q: np.ndarray, k: np.ndarray) -> np.ndarray:
+def attention_weights(q: np.ndarray, k: np.ndarray) -> np.ndarray:
     scores = q @ k.T / np.sqrt(q.shape[1])
     return softmax(np.where(np.tri(len(q), dtype=bool), scores, -np.inf))
 
 
 @pytest.mark.parametrize("x", [attention.SENTENCE_X, ODD])
-def test_the_cache_keeps_what_is_read_again(x: Any) -> None:
+def test_cache_keeps_keys_and_values(x: Any) -> None:
     at = open_chapter("kv-cache", cache_x=joined(x))
     torch.manual_seed(42)
     seeded = [torch.randn(2, 2).double().numpy() for _ in range(3)]
@@ -58,7 +58,7 @@ def test_the_cache_keeps_what_is_read_again(x: Any) -> None:
     assert f"**{again.sum() / cached.sum():.1f}** times as many" in text_of(at)
 
 
-def test_the_way_to_the_model_s_own_cache() -> None:
+def test_links_to_the_models_cache() -> None:
     for name in ("kv-cache", "sinks"):
         (requested,) = (link for link in links(shown(name), "predict") if "cache" in link)
         assert (requested["predict"], requested["cache"]) == ("generate", "true")
@@ -70,7 +70,7 @@ def test_the_way_to_the_model_s_own_cache() -> None:
 @pytest.mark.parametrize(
     ("x", "c"), [([0.3, 0, 0.5, 0.1], "1.0"), ([0.3, -99, 7, 0], "-10.0"), ([2] * 4, "0.5")]
 )
-def test_a_shift_reaches_one_norm_alone(x: list[float], c: str) -> None:
+def test_shift_changes_rmsnorm_only(x: list[float], c: str) -> None:
     at = open_chapter("rmsnorm", rms_shift=c, rms_x=joined(x))
     rows = matrix(at, "rms_rows")
     for row, name, values in ((0, "x", np.array(x)), (1, "x + c", np.array(x) + float(c))):
@@ -84,7 +84,7 @@ def test_a_shift_reaches_one_norm_alone(x: list[float], c: str) -> None:
 
 
 @pytest.mark.parametrize("edited", [False, True])
-def test_a_gate_is_followed_from_table_to_output(edited: bool) -> None:
+def test_gate_matches_numpy(edited: bool) -> None:
     gate, up = np.array(mlp.GATE, float), np.array(mlp.UP, float)
     x, down = np.array(mlp.GATED_X, float), np.array(mlp.DOWN, float)
     if edited:
@@ -104,7 +104,7 @@ def test_a_gate_is_followed_from_table_to_output(edited: bool) -> None:
     check_numbers(formula(at, r"y = \text{down} \cdot \text{passes} "), down @ numbers(passes))
 
 
-def test_the_other_channel_opens_and_both_forms_are_counted_for_the_width_that_is_chosen() -> None:
+def test_gate_channels_and_parameter_counts() -> None:
     at = open_chapter("swiglu", gate_x="-1,0.5", gate_C="4096")
     assert "Set x₁ to −1, and channel 1 opens in place of channel 0" in text_of(at)
     silu = [-2 / (1 + np.exp(2)), 2 / (1 + np.exp(-2))]
@@ -118,7 +118,7 @@ def test_the_other_channel_opens_and_both_forms_are_counted_for_the_width_that_i
     ("table", "at_q", "at_k", "move"),
     [([1, 0, 0.5, 0.5, 0.8, 0.6, 0.5, -0.5], 7, 4, 10), (ODD, 3, 30, 1000)],
 )
-def test_both_are_moved_and_the_score_stays(
+def test_rope_score_depends_on_distance_only(
     table: list[float], at_q: int, at_k: int, move: int
 ) -> None:
     positions = {"rope_q": str(at_q), "rope_k": str(at_k), "rope_move": str(move)}
@@ -138,7 +138,7 @@ def test_both_are_moved_and_the_score_stays(
 
 
 @pytest.mark.parametrize(("groups", "x"), [(1, ODD), (2, attention.SENTENCE_X), (4, ODD)])
-def test_heads_of_a_group_read_the_same_keys(groups: int, x: Any) -> None:
+def test_heads_of_a_group_share_keys(groups: int, x: Any) -> None:
     at = open_chapter("grouped", groups=str(groups), group_x=joined(x))
     words = np.reshape(x, (4, 2))
     torch.manual_seed(0)
@@ -147,7 +147,7 @@ def test_heads_of_a_group_read_the_same_keys(groups: int, x: Any) -> None:
     for n in range(4):
         group = n // (4 // groups)
         mean = np.split(w_k, groups)[group].mean(axis=0)
-        weights = looked(words @ w_q[n].T, words @ mean.T)
+        weights = attention_weights(words @ w_q[n].T, words @ mean.T)
         seen = np.where(np.tri(4, dtype=bool), result[f"head {n}, group {group}"], 0)
         assert_allclose(seen, weights, atol=1e-4)
     assert numbers(formula(at, rf"2 \cdot {groups} "))[-1] == 2 * groups * 4 * 2 * 4
@@ -157,14 +157,14 @@ def test_heads_of_a_group_read_the_same_keys(groups: int, x: Any) -> None:
     assert (table["groups"] * table["query heads in each"]).tolist() == [12] * 6
 
 
-def test_groups_of_unequal_size_are_refused_in_words() -> None:
+def test_groups_of_unequal_size_are_rejected() -> None:
     at = open_chapter("grouped", groups="3")
     (error,) = at.error
     assert "4 / 3 = 1.33. Choose a number of groups that divides 4." in error.value
 
 
 @pytest.mark.parametrize(("scores", "drop"), [([4, 3, 2, 3], False), ([-0.5, 99, 0.1, 98], True)])
-def test_what_the_first_token_gets_falls_to_the_others(scores: list[float], drop: bool) -> None:
+def test_dropping_the_first_token_raises_other_weights(scores: list[float], drop: bool) -> None:
     values = np.array(ODD).reshape(4, 2)
     requested = {"sink_scores": joined(scores), "sink_values": joined(ODD)}
     at = open_chapter("sinks", sink_drop=str(drop).lower(), **requested)
@@ -177,7 +177,7 @@ def test_what_the_first_token_gets_falls_to_the_others(scores: list[float], drop
 
 
 @pytest.mark.parametrize("causal", [True, False])
-def test_real_heads_rest_on_the_first_token_as_much_as_is_said(causal: bool) -> None:
+def test_real_heads_weight_on_the_first_token(causal: bool) -> None:
     text = "The cat sat on the mat and the cat"
     at = open_chapter("sinks", text=text, causal=str(causal).lower())
     on_first = weights(text, causal)[:, :, 1:, 0].mean(axis=-1)
@@ -192,7 +192,7 @@ def test_real_heads_rest_on_the_first_token_as_much_as_is_said(causal: bool) -> 
     assert f"looked at all tokens alike, it would be {even:.2f}" in words
 
 
-def test_the_survey_says_how_much_it_is_over_many_texts() -> None:
+def test_first_token_weight_over_many_texts_is_the_surveys() -> None:
     folder = BUNDLED / "survey"
     with (folder / "heads.csv").open(encoding="utf-8") as file:
         rows = [row for row in csv.DictReader(file) if row["score"] == "first token"]
@@ -205,11 +205,11 @@ def test_the_survey_says_how_much_it_is_over_many_texts() -> None:
     assert f"of {length} tokens, all alike would be {even:.2f}" in words
 
 
-def test_a_single_token_has_nowhere_else_to_look() -> None:
+def test_single_token_needs_a_longer_sentence() -> None:
     assert "Write a longer sentence" in text_of(open_chapter("sinks", text="A"))
 
 
-def test_states_follow_the_edited_words() -> None:
+def test_rnn_states_match_numpy() -> None:
     x = np.array(attention.SENTENCE_X)
     x[0] = [3, -1]
     state, expected = np.zeros(2), []
@@ -220,7 +220,7 @@ def test_states_follow_the_edited_words() -> None:
     assert_allclose(result, expected, atol=1e-6)
 
 
-def test_the_bytes_of_tables_are_those_of_their_numbers() -> None:
+def test_bytes_of_score_tables() -> None:
     at = open_chapter("flash", flash_T="64", flash_size="16")
     rows = at.session_state["_shown"].tables["Three ways to the same outputs"]
     result = rows["largest table of scores, in bytes"].tolist()
@@ -228,7 +228,7 @@ def test_the_bytes_of_tables_are_those_of_their_numbers() -> None:
     assert np.isnan(result[2])
 
 
-#: Every table of these pages: what it doesn't take.
+#: By chapter, values that its tables reject.
 JUNK = {
     "bpe": {"merge_step": "-1"},
     "kv-cache": {"cache_x": "1,2,3"},
@@ -242,7 +242,7 @@ JUNK = {
 }
 
 
-def test_what_cannot_be_read_is_told_and_left_out(subtests: pytest.Subtests) -> None:
+def test_unreadable_values_are_reported_and_dropped(subtests: pytest.Subtests) -> None:
     assert set(JUNK) == {
         name for name, message in CHAPTERS.items() if message.part and message.questions
     }

@@ -1,4 +1,4 @@
-"""Questions: answered by doing or in words, what is said of wrong answers, and what is kept."""
+"""Questions answered by doing or in words, feedback on wrong answers, and progress."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ from tests.textbook.oracle import JOURNEY, SCALED
 
 WORDS = ("Your", "journey", "starts", "with", "one", "step")
 
-#: Question -> ways to type what is right, and what must not pass; a bar between two.
+#: Question -> right answers and wrong ones, separated by bars.
 ANSWERS = tomllib.loads(Path(__file__).with_name("answers.toml").read_text("utf-8"))
 RIGHT, WRONG = (
     {id: tuple(texts[kind].split(" | ")) for id, texts in ANSWERS.items() if kind in texts}
     for kind in ("right", "wrong")
 )
-#: For each question that is answered by doing: an address that answers it. Two more have tests of
-#: their own: the head that looks at itself, and the gaps of the model that is built.
+#: By question that is answered by doing, an address that answers it. Two more have tests of their
+#: own: the head that attends to itself, and the gaps of the built model.
 DONE = {
     "tokens_twice": {"text": "man bites man man"},
     "order_on": {"order_on": "true"},
@@ -70,7 +70,7 @@ DONE = {
     "mistake_made": {"try_nh": "7"},
 }
 BUILT = ["build_attention", "build_all", "build_broken"]
-#: What must not pass for an answer, and what is said of it.
+#: By question, an address that doesn't answer it, and part of the feedback.
 NOT_DONE = [
     ("order_equal", {"order_places": "0.3,0,0,0.3,0.3,0"}, "Switch them on"),
     ("crane_machine", {"crane": "machine"}, "Choose the bird"),
@@ -117,8 +117,8 @@ def chapter_of(id: str) -> str:
 
 
 @cache
-def answered_in_words() -> tuple[dict[str, AppTest], dict[str, Question]]:
-    """Each chapter with its typed questions answered, and every question as it asks it."""
+def answer_in_words() -> tuple[dict[str, AppTest], dict[str, Question]]:
+    """Each chapter with its typed questions answered, and every question."""
     requests: dict[str, Question] = {}
     ask = questions._ask
     with pytest.MonkeyPatch.context() as patch:
@@ -135,17 +135,17 @@ def answered_in_words() -> tuple[dict[str, AppTest], dict[str, Question]]:
 
 @cache
 def typed() -> dict[str, Question]:
-    """The questions that are answered in words."""
-    return {id: question for id, question in answered_in_words()[1].items() if question.answer}
+    """The questions answered in words."""
+    return {id: question for id, question in answer_in_words()[1].items() if question.answer}
 
 
-def test_all_questions_are_tried_here() -> None:
+def test_all_questions_are_covered() -> None:
     assert set(RIGHT) == set(typed())
-    tried = [*DONE, *RIGHT, "real_self", *BUILT]
-    assert sorted(tried) == sorted(id for c in CHAPTERS.values() for id in c.questions)
+    covered = [*DONE, *RIGHT, "real_self", *BUILT]
+    assert sorted(covered) == sorted(id for c in CHAPTERS.values() for id in c.questions)
 
 
-def test_a_question_is_answered_by_doing(subtests: pytest.Subtests) -> None:
+def test_questions_answered_by_doing(subtests: pytest.Subtests) -> None:
     edited = {"order_words": "5,0,0,1,0,9", "order_on": "true", "order_places": "2,1,0,0,2,1"}
     for id, address in (*DONE.items(), ("order_equal", edited)):
         with subtests.test(id):
@@ -154,21 +154,21 @@ def test_a_question_is_answered_by_doing(subtests: pytest.Subtests) -> None:
             assert ":green-badge[done]" in text_of(at)
 
 
-def test_what_is_no_answer_is_none_and_is_told(subtests: pytest.Subtests) -> None:
+def test_wrong_actions_are_not_answers_and_get_feedback(subtests: pytest.Subtests) -> None:
     for id, address, words in NOT_DONE:
         with subtests.test(id, **address):
             at = open_page("textbook", chapter=chapter_of(id), **address)
             assert id not in answered_ids(at)
-            said_of = "".join(part.value for part in dict(questions_in(at.main))[id].caption)
-            assert words in plain(said_of) if words else not said_of
+            feedback = "".join(part.value for part in dict(questions_in(at.main))[id].caption)
+            assert words in plain(feedback) if words else not feedback
 
 
-def test_questions_are_answered_in_words() -> None:
-    for name, at in answered_in_words()[0].items():
+def test_questions_answered_in_words() -> None:
+    for name, at in answer_in_words()[0].items():
         assert answered_ids(at) == [id for id in CHAPTERS[name].questions if id in RIGHT], name
 
 
-def test_a_wrong_answer_is_told_what_it_is_until_a_right_one_is_typed() -> None:
+def test_wrong_answer_gets_feedback_until_a_right_one() -> None:
     at = resume("heads", typed={"way_scores": "2, 16, 64, 100"})
     assert answered_ids(at) == []
     assert "Not yet. That is K transposed, ready to be multiplied by Q." in captions(at)
@@ -180,22 +180,22 @@ def test_a_wrong_answer_is_told_what_it_is_until_a_right_one_is_typed() -> None:
     assert not any("Not yet." in text for text in captions(at))
 
 
-def test_every_way_to_say_it_is_right_and_what_is_wrong_is_refused() -> None:
-    def taken(id: str, texts: tuple[str, ...]) -> tuple[str, ...]:
+def test_right_answers_are_accepted_and_wrong_ones_rejected() -> None:
+    def accepted(id: str, texts: tuple[str, ...]) -> tuple[str, ...]:
         question = typed()[id]
         return tuple(text for text in texts if is_right(text, question.answer, question.also))
 
-    assert {id: taken(id, texts) for id, texts in RIGHT.items()} == RIGHT
-    assert {id: taken(id, texts) for id, texts in WRONG.items()} == dict.fromkeys(WRONG, ())
+    assert {id: accepted(id, texts) for id, texts in RIGHT.items()} == RIGHT
+    assert {id: accepted(id, texts) for id, texts in WRONG.items()} == dict.fromkeys(WRONG, ())
     parts = {
         id: tuple(re.split(r"(?<=[.?!:;]) |, ", typed()[id].hint) + typed()[id].hint.split())
         for id in RIGHT
     }
     long = {id: tuple(part for part in texts if len(part) > 1) for id, texts in parts.items()}
-    assert {id: taken(id, texts) for id, texts in long.items()} == dict.fromkeys(RIGHT, ())
+    assert {id: accepted(id, texts) for id, texts in long.items()} == dict.fromkeys(RIGHT, ())
 
 
-def test_a_wrong_answer_is_told_what_it_would_be_right_for(subtests: pytest.Subtests) -> None:
+def test_near_misses_get_their_explanation(subtests: pytest.Subtests) -> None:
     for id, question in typed().items():
         with subtests.test(id):
             assert bool(question.near) == (question.answer != questions.EXPLAINED)
@@ -207,7 +207,7 @@ def test_a_wrong_answer_is_told_what_it_would_be_right_for(subtests: pytest.Subt
 
 
 SMALL, TABLE, POSITIONS = 124_439_808, 50_257 * 768, 1_024 * 768
-#: Question -> its wrong numbers once more: from the sizes of GPT-2, NumPy and definitions.
+#: Question -> its near misses recomputed from GPT-2's sizes, NumPy and definitions.
 NUMBERS = {
     "whole_untied": [
         *(2 * TABLE, SMALL, SMALL + TABLE, POSITIONS),
@@ -233,9 +233,7 @@ NUMBERS = {
 }
 
 
-def test_the_near_misses_are_the_numbers_that_they_are_said_to_be(
-    subtests: pytest.Subtests,
-) -> None:
+def test_near_misses_are_the_stated_numbers(subtests: pytest.Subtests) -> None:
     for id, expected in NUMBERS.items():
         with subtests.test(id):
             known = [float(wrong) for wrongs in typed()[id].near for wrong in wrongs.split(" | ")]
@@ -249,7 +247,7 @@ def test_the_near_misses_are_the_numbers_that_they_are_said_to_be(
         assert f"sees {n} of the 6" in typed()["variants_last"].near[word]
 
 
-def test_sums_of_a_mask_that_comes_too_late_are_told() -> None:
+def test_row_sums_of_a_late_mask_are_explained() -> None:
     question, rows = typed()["mask_after"], np.tril(softmax(SCALED))
     assert float(question.answer) == pytest.approx(rows[1].sum(), abs=5e-5)
     sums = ", ".join(f"{total:.4f}" for total in rows.sum(axis=1)[:3])
@@ -258,7 +256,7 @@ def test_sums_of_a_mask_that_comes_too_late_are_told() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "answer", "said_of"),
+    ("text", "answer", "feedback"),
     [
         ("(4, 2, 3)", "(2, 4, 3)", "wrong order"),
         ("(2, 4)", "(2, 4, 3)", "has 3 axes; yours has 2"),
@@ -274,15 +272,15 @@ def test_sums_of_a_mask_that_comes_too_late_are_told() -> None:
         ("nobody", "step", ""),
     ],
 )
-def test_what_can_be_told_of_any_wrong_answer(given: str, answer: str, said_of: str | None) -> None:
-    assert not is_right(given, answer)
-    if said_of is not None:
-        result = explain_wrong(given, answer, {})
-        assert said_of in result
-        assert bool(said_of) == bool(result)
+def test_general_feedback_on_wrong_answers(text: str, answer: str, feedback: str | None) -> None:
+    assert not is_right(text, answer)
+    if feedback is not None:
+        result = explain_wrong(text, answer, {})
+        assert feedback in result
+        assert bool(feedback) == bool(result)
 
 
-def test_a_number_is_read_as_it_may_be_meant() -> None:
+def test_numbers_are_parsed_in_every_notation() -> None:
     read: dict[str, set[float]] = {
         "1,234": {1.234, 1234},
         "1,39": {1.39},
@@ -299,22 +297,22 @@ def test_a_number_is_read_as_it_may_be_meant() -> None:
         "2 ** 3": set(),
         "__import__('os')": set(),
     }
-    for given, expected in read.items():
-        assert sorted(set(values(given))) == pytest.approx(sorted(expected)), given
+    for text, expected in read.items():
+        assert sorted(set(values(text))) == pytest.approx(sorted(expected)), text
 
 
-def test_nothing_that_is_typed_takes_long_or_raises() -> None:
+def test_any_typed_text_is_handled_quickly() -> None:
     endless = ("(" * 5000, "-" * 5000, "ln " * 5000, "1," * 5000, "9e999", "x" * 10**6, "9" * 400)
-    for given in endless:
-        values(given[:LONGEST])
-        assert not any(is_right(given, answer) for answer in ("6", "(2, 4, 3)", "step"))
-        assert isinstance(explain_wrong(given, "6", {"3": "the first row"}), str)
+    for text in endless:
+        values(text[:LONGEST])
+        assert not any(is_right(text, answer) for answer in ("6", "(2, 4, 3)", "step"))
+        assert isinstance(explain_wrong(text, "6", {"3": "the first row"}), str)
 
 
-def test_a_head_that_looks_at_itself_is_found() -> None:
+def test_finding_a_head_that_attends_to_itself() -> None:
     attention = weights(CRANE)
     itself = np.diagonal(attention, axis1=2, axis2=3)[..., 1:].mean(axis=-1)
-    # Every token's largest weight is what is asked for, not the largest mean of all heads.
+    # The task is that each token's largest weight is its own, not the largest mean of all heads.
     most = (attention.argmax(axis=-1) == np.arange(4)).all(axis=-1)
     less = np.argwhere(most & (itself < itself.max() - 0.05))[0]
     ends = (np.unravel_index(n, itself.shape) for n in (itself.argmax(), itself.argmin()))
@@ -323,7 +321,7 @@ def test_a_head_that_looks_at_itself_is_found() -> None:
         assert answered_ids(at) == ["real_self"] * result
 
 
-def test_progress_survives_chapters_and_a_file_adds_to_it() -> None:
+def test_progress_is_kept_across_chapters_and_merged_from_a_file() -> None:
     at = open_page("textbook", chapter="mistakes", try_nh="7")
     at.text_input(key="answer_mistake_25").set_value("1000").run()
     at.query_params["order_on"] = "true"
@@ -333,7 +331,7 @@ def test_progress_survives_chapters_and_a_file_adds_to_it() -> None:
     next(button for button in at.button if button.label == "Send").click().run()
     for chapter in ("mask", "order"):
         at.radio(key="chapter").set_value(chapter).run()
-    field = at.text_area(key=own)  # its default stands where a browser has forgotten its value
+    field = at.text_area(key=own)  # its default is shown where a browser forgot its value
     assert field.value == field.proto.default == words
     assert "Compare for yourself" in text_of(at)
     assert ":green[**✓**] **Explain**" not in text_of(at)
@@ -354,7 +352,7 @@ def test_progress_survives_chapters_and_a_file_adds_to_it() -> None:
     assert (answered_ids(at), at.text_area(key=own).value) == (["order_on"], "")  # still on screen
 
 
-def test_a_file_that_is_no_progress_is_refused_and_only_known_questions_are_taken() -> None:
+def test_invalid_progress_files_are_rejected() -> None:
     known = {name: chapter.questions for name, chapter in CHAPTERS.items()}
     contents: list[bytes] = [
         *(b"", b"x", b"[]", b"{}", b"null", b"\xff\xfe", b"[" * 50_000, b" " * 200_000),

@@ -1,4 +1,4 @@
-"""The chapter in which a reader builds GPT-2, and the lines of what is built, one by one."""
+"""The chapter in which a reader builds GPT-2, and the listing of the built model."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tests.bundled import CRANE, bundled_model, ids_of
 from tests.checkpoints import write_checkpoint
 
 #: An expression for each gap of the eighty lines.
-BUILT = {
+SOLUTIONS = {
     "build_embedding": "wte[ids] + wpe[:T]",
     "build_scores": "q @ k.mT",
     "build_scale": "scores / sqrt(hs)",
@@ -39,124 +39,122 @@ BUILT = {
 }
 
 
-def build(**requested: str) -> AppTest:
+def open_build(**requested: str) -> AppTest:
     return open_page("textbook", chapter="build", **requested)
 
 
-def right(at: AppTest) -> int:
+def n_right(at: AppTest) -> int:
     return sum(element.value.startswith(":green-badge[right]") for element in at.markdown)
 
 
 @cache
-def begins(text: str) -> str:
-    """The first two tokens that the model writes on, as the page writes them."""
+def continuation(text: str) -> str:
+    """The first two tokens that the model generates, as shown on the page."""
     tokens = [choice.token for choice in generate(bundled_model(), ids_of(text)[:32], 2)]
     return plain(literal(bundled_model().tokenizer.decode(tokens)))
 
 
-def test_the_finished_model_writes_on() -> None:
+def test_finished_model_generates() -> None:
     for more in ({}, {"causal": "false", "text": "the bank " * 20}):
-        at = build(**BUILT, **more)
-        assert right(at) == 8
+        at = open_build(**SOLUTIONS, **more)
+        assert n_right(at) == 8
         text = text_of(at)
-        assert f":green-background[{begins(more.get('text', CRANE).strip())}" in text
+        assert f":green-background[{continuation(more.get('text', CRANE).strip())}" in text
         assert "Right: **8 of 8 gaps**" in text
         assert ("first 32 tokens" in text) == ("with the mask on" in text) == bool(more)
         (source,) = [block.value for block in at.code if block.value.startswith("class GPT2")]
-        assert [line for line in BUILT.values() if line not in source] == []
+        assert [line for line in SOLUTIONS.values() if line not in source] == []
         assert answered_ids(at) == ["build_attention", "build_all"]
 
 
-def test_an_expression_is_judged_as_it_is_typed() -> None:
-    at = build()
+def test_expressions_are_judged_as_typed() -> None:
+    at = open_build()
     solution = Draft(FILLED).file(bundled_model(), bundled_model().tokenizer.encode(CRANE))
     assert solution.strip() in [block.value for block in at.code]
     assert "At hand: `q` (1, 8, 4, 32) · `k` (1, 8, 4, 32)" in text_of(at)
-    for typed, judged in {
+    for typed, feedback in {
         "q @ k": "not yet] `q @ k`: (1, 8, 4, 32) times (1, 8, 4, 32) doesn't fit",
         "k @ q.mT": "These are transposed",
         "q @ k.mT": "Right: **1 of 8 gaps**",
     }.items():
         at.text_input(key="build_scores").set_value(typed).run()
-        assert judged in text_of(at)
+        assert feedback in text_of(at)
         assert at.query_params["build_scores"] == typed
-    assert right(at) == 1
-    for name in list(BUILT)[2:6]:
-        at.text_input(key=name).set_value(BUILT[name])
+    assert n_right(at) == 1
+    for name in list(SOLUTIONS)[2:6]:
+        at.text_input(key=name).set_value(SOLUTIONS[name])
     assert answered_ids(at.run()) == ["build_attention"]
 
 
-def test_a_wrong_model_writes_beside_the_real_one_or_says_why_it_cannot() -> None:
-    at = build(**BUILT | {"build_residual": "made"})
+def test_wrong_model_is_compared_or_its_failure_explained() -> None:
+    at = open_build(**SOLUTIONS | {"build_residual": "made"})
     text = text_of(at)
-    assert right(at) == 7
-    assert f"The real model goes on: “{begins(CRANE)}" in text
+    assert n_right(at) == 7
+    assert f"The real model goes on: “{continuation(CRANE)}" in text
     assert "build_all" not in answered_ids(at)
     at.text_input(key="build_residual").set_value("x * inf - x * inf").run()
     assert "can't write on: the logits are NaN" in text_of(at)
-    at.text_input(key="build_residual").set_value(BUILT["build_residual"])
+    at.text_input(key="build_residual").set_value(SOLUTIONS["build_residual"])
     at.text_input(key="build_softmax").set_value("ones(1, 8, 4, 4) / 4").run()
     assert "can't write on: With 5 tokens" in text_of(at)
-    assert right(at) == 7
-    # Right in shape for these four tokens; for five, thousands of rows, which ours would multiply.
+    assert n_right(at) == 7
+    # The shapes are right for these four tokens; five give thousands of rows to multiply.
     wide = {
         "build_embedding": "ones((T-4)*999+1,(5-T)*3+1,256)",
         "build_softmax": "ones(1,8,(masked.shape[-1]-4)*1800+4,masked.shape[-1])",
     }
-    at = build(**BUILT | wide)
+    at = open_build(**SOLUTIONS | wide)
     assert "can't write on: With 5 tokens" in text_of(at)
-    at.text_input(key="build_embedding").set_value(BUILT["build_embedding"]).run()
+    at.text_input(key="build_embedding").set_value(SOLUTIONS["build_embedding"]).run()
     assert "(1, 8, 5, 5) is needed" in text_of(at)
 
 
-def test_one_gap_is_to_be_broken_and_it_is_told_which() -> None:
-    at = build(**BUILT | {"build_head": "x @ wte.mT / 2"})
+def test_question_on_breaking_one_gap() -> None:
+    at = open_build(**SOLUTIONS | {"build_head": "x @ wte.mT / 2"})
     assert "build_broken" not in answered_ids(at)
     assert "One is wrong, but" in text_of(at)
-    at.text_input(key="build_head").set_value(BUILT["build_head"])
+    at.text_input(key="build_head").set_value(SOLUTIONS["build_head"])
     at.text_input(key="build_mask").set_value("scaled").run()
     assert "build_broken" in answered_ids(at)
 
 
-def test_models_and_sentences_that_it_can_and_cannot_build_with(
-    tmp_path: Path, list_models: Any
-) -> None:
-    """A tiny GPT-2 and one that differs in its scale are listed by the owner."""
+def test_supported_models_and_sentences(tmp_path: Path, list_models: Any) -> None:
+    """With a tiny GPT-2 and one with another scale, listed by the owner."""
     write_checkpoint(tmp_path / "tiny")
     write_checkpoint(tmp_path / "scaled", scale_attn_by_inverse_layer_idx=True)
     list_models(*tmp_path.iterdir())
     for text, message in (("a crane ate", ""), ("a" * 23, "1 token, and each is what")):
-        at = build(**BUILT, model="tiny", text=text)
-        assert right(at) == 8
+        at = open_build(**SOLUTIONS, model="tiny", text=text)
+        assert n_right(at) == 8
         assert "build_all" in answered_ids(at)
         assert message in text_of(at)
     for more, why in (
         ({"model": "scaled", "text": "a crane ate"}, "differs from GPT-2 in its scale"),
         ({"text": "A"}, "Type a sentence of 3 tokens or more"),
     ):
-        at = build(**BUILT, **more)
+        at = open_build(**SOLUTIONS, **more)
         assert why in text_of(at)
         assert ("There is none for the model" in text_of(at)) == ("model" in more)
-        assert right(at) == 0
+        assert n_right(at) == 0
         assert answered_ids(at) == []
 
 
 TEXT = "A crane ate fish and"
-LISTED = line_by_line()
+LISTINGS = line_by_line()
 
 
-def line(begins: str) -> int:
-    (result,) = (LISTED.line_number(pair) for pair in PAIRS if pair.begins == begins)
+def line(continuation: str) -> int:
+    (result,) = (LISTINGS.line_number(pair) for pair in PAIRS if pair.begins == continuation)
     return result
 
 
-def test_both_files_stand_there_and_what_is_no_line_opens_the_scores() -> None:
-    empty = LISTED.pairs.index(None) + 1
+def test_both_listings_and_the_default_line() -> None:
+    empty = LISTINGS.pairs.index(None) + 1
     at = open_page("textbook", chapter="whole", line=str(empty))
     assert any(f"line: {empty} can't be shown here" in plain(block.value) for block in at.warning)
     data = data_of(at, "line_by_line")
     mine, package = data["listings"]
-    assert mine == LISTED.lines
+    assert mine == LISTINGS.lines
     assert "\n".join(package) == inspect.getsource(network).rstrip("\n")
     assert mine[data["chosen"] - 1].strip().startswith("scores = q @ k.mT")
     (there,) = data["beside"][str(data["chosen"])]
@@ -165,20 +163,20 @@ def test_both_files_stand_there_and_what_is_no_line_opens_the_scores() -> None:
 
 @pytest.fixture(scope="module")
 def every_line() -> AppTest:
-    """The chapter in layer 2 and head 3, with what it says of each line, one after the other."""
+    """The chapter for layer 2 and head 3, with the explanations of all lines."""
     text = section._explain_line
 
-    def of_all(view: Any, _line: int, _pair: Any, layer: int, head: int) -> None:
+    def explain_all(view: Any, _line: int, _pair: Any, layer: int, head: int) -> None:
         for pair in PAIRS:
-            text(view, LISTED.line_number(pair), pair, layer, head)
+            text(view, LISTINGS.line_number(pair), pair, layer, head)
 
     requested = {"text": TEXT, "layer": "2", "head": "3", "line": str(line("variance ="))}
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(section, "_explain_line", of_all)
+        patch.setattr(section, "_explain_line", explain_all)
         return open_page("textbook", chapter="whole", **requested)
 
 
-def test_every_line_says_the_shapes_of_the_sentence(every_line: AppTest) -> None:
+def test_every_line_has_the_sentences_shapes(every_line: AppTest) -> None:
     assert data_of(every_line, "line_by_line")["chosen"] == line("variance =")
     run = gpt2viz.trace(bundled_model(), TEXT)
     shapes = {str(r.key): str(r.shape) for r in run.tensors if r.layer in (None, 2)}
@@ -187,12 +185,12 @@ def test_every_line_says_the_shapes_of_the_sentence(every_line: AppTest) -> None
     shown: dict[str, pd.DataFrame] = every_line.session_state["_shown"].tables
     written = {name: table for name, table in shown.items() if name.startswith("What line")}
     for pair in PAIRS:
-        number = LISTED.line_number(pair)
+        number = LISTINGS.line_number(pair)
         if pair.makes:
             table = written[f"What line {number} makes of your sentence"]
             assert list(table["shape here"]) == [shapes[key] for key in pair.makes]
         assert any(m.value.startswith(f"**Line {number}.**") for m in every_line.markdown)
-    lines = {f"What line {LISTED.line_number(pair)} makes of your sentence" for pair in PAIRS}
+    lines = {f"What line {LISTINGS.line_number(pair)} makes of your sentence" for pair in PAIRS}
     assert written.keys() <= lines
     sizes = [m.value for m in every_line.markdown if m.value.startswith("Here **")]
     assert sizes == [
@@ -201,21 +199,21 @@ def test_every_line_says_the_shapes_of_the_sentence(every_line: AppTest) -> None
     ]
 
 
-def leads_to(at: AppTest) -> list[tuple[str, dict[str, str]]]:
-    """The pages that the section's links open, with what they ask for."""
-    begun = ("The cell of", "The model writes on")
+def section_links(at: AppTest) -> list[tuple[str, dict[str, str]]]:
+    """The pages and parameters of the section's links."""
+    prefixes = ("The cell of", "The model writes on")
     result = (
         link.proto
         for link in at.get("page_link")
-        if link.proto.label.startswith(begun)
+        if link.proto.label.startswith(prefixes)
         or link.proto.label.endswith((", among all tensors", ", on Predict"))
     )
     return [(link.page, dict(parse_qsl(link.query_string))) for link in result]
 
 
-def test_every_line_leads_where_its_tensors_are(every_line: AppTest) -> None:
+def test_every_line_links_to_its_tensors(every_line: AppTest) -> None:
     run = gpt2viz.trace(bundled_model(), TEXT)
-    of_run, links = tables.shape_table(run), leads_to(every_line)
+    of_run, links = tables.shape_table(run), section_links(every_line)
     for pair in PAIRS:
         keys = pair.makes or pair.towards
         if set(keys) & set(HEAD_STAGES):

@@ -1,4 +1,4 @@
-"""Predicting a row of weights: hidden until it is guessed, and what is said then."""
+"""Guessing a row of weights: it is hidden until then; feedback and progress."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from tests.docs.reading_level import grade
 from tests.textbook.test_guesses import JUNK, MISTAKES, REAL, in_hundredths
 
 CHAPTER = {chapter.guess: name for name, chapter in CHAPTERS.items() if chapter.guess}
-#: Row -> the picture that has it, its panel, and which row of that.
+#: Row -> its picture, panel and row number there.
 PICTURE = {
     "crane": ("crane_weights", "weights of crane", 0),
     "mask": ("mask_weights", "weights", 2),
     "next": ("chances", "probabilities p", 0),
 }
-#: Row -> an address where its numbers aren't those of the text.
+#: Row -> addresses where its numbers differ from the text's.
 EDITED = {
     "crane": [{"crane_q": "1,1"}, {"crane": "machine"}, {"crane_heat": "2.0"}],
     "mask": [{"mask_on": "false"}, {"mask_scores": ",".join(["0.5"] * 16)}],
@@ -36,17 +36,17 @@ EDITED = {
 
 
 def bars(at: AppTest) -> dict[str, Any]:
-    """The data of the bars, asked for or compared."""
+    """The data of the bars to guess or to compare, by key."""
     parts = [c.proto for c in at.get("bidi_component") if '"names"' in c.proto.json]
     return {part.id.rsplit("-", 1)[-1]: json.loads(part.json) for part in parts}
 
 
-def test_every_row_is_predicted_in_one_chapter() -> None:
+def test_every_row_is_guessed_in_one_chapter() -> None:
     assert sorted(CHAPTER) == sorted(ROWS)
     assert set(PICTURE) | {"scale"} == set(ROWS)
 
 
-def test_a_row_is_hidden_until_it_is_guessed_or_its_numbers_are_others() -> None:
+def test_row_is_hidden_until_guessed_or_edited() -> None:
     for id, row in ROWS.items():
         at = open_page("textbook", chapter=CHAPTER[id])
         assert bars(at)[f"guess_{id}"]["names"] == list(row.words)
@@ -61,30 +61,28 @@ def test_a_row_is_hidden_until_it_is_guessed_or_its_numbers_are_others() -> None
 
 
 @pytest.mark.parametrize("id", ROWS)
-def test_it_is_shown_beside_the_guess_or_alone(id: str) -> None:
-    for given in (in_hundredths(REAL[id]), [100, *[0] * (len(ROWS[id].words) - 1)], []):
-        at = resume(CHAPTER[id], guesses={id: given})
+def test_row_is_shown_beside_the_guess_or_alone(id: str) -> None:
+    for guessed in (in_hundredths(REAL[id]), [100, *[0] * (len(ROWS[id].words) - 1)], []):
+        at = resume(CHAPTER[id], guesses={id: guessed})
         assert "Predict first." not in text_of(at)
         if id in PICTURE:
             key, panel, row = PICTURE[id]
             assert_allclose(heatmaps(at, key)[panel][row], REAL[id], atol=1e-6)
         compared = bars(at).get(f"compared_{id}")
-        assert (compared is None) == (not given) == ("Your guess" not in text_of(at))
+        assert (compared is None) == (not guessed) == ("Your guess" not in text_of(at))
         if compared is None:
             continue
-        assert compared["guess"] == given
+        assert compared["guess"] == guessed
         assert_allclose(compared["real"], REAL[id], atol=1e-6)
-        off = np.abs(np.array(given) / 100 - REAL[id]).sum() / 2
+        off = np.abs(np.array(guessed) / 100 - REAL[id]).sum() / 2
         number = "less than **0.01**" if off < 0.005 else f"**{off:.2f}**"
         assert f"Your guess is off by {number}" in text_of(at)
         assert ("Close!" in text_of(at)) == (off <= 0.04)
 
 
-def test_a_guess_is_taken_junk_is_none_and_a_row_may_be_shown_without(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    for sent in ([float("nan"), 50, 50], [101, -1, 0], "34,33,33", None, [50, 50]):
-        answer = partial(lambda sent, *_, expected, **__: expected(sent), sent)
+def test_guesses_are_accepted_skipped_or_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
+    for junk in ([float("nan"), 50, 50], [101, -1, 0], "34,33,33", None, [50, 50]):
+        answer = partial(lambda junk, *_, expected, **__: expected(junk), junk)
         monkeypatch.setattr(guess, "ask_guess", answer)
         at = open_page("textbook", chapter="crane")
         assert at.session_state["_progress_guesses"] == {}
@@ -98,14 +96,14 @@ def test_a_guess_is_taken_junk_is_none_and_a_row_may_be_shown_without(
     assert "mask_weights" in pictures(at)
 
 
-def test_what_is_said_of_a_guess_is_plain() -> None:
-    result = {guess.describe(guesses.judge(ROWS[id], given)) for id, given, _ in MISTAKES}
+def test_feedback_on_guesses_is_readable() -> None:
+    result = {guess.describe(guesses.judge(ROWS[id], guessed)) for id, guessed, _ in MISTAKES}
     assert len({text.partition(". ")[2] for text in result}) > 6
     assert grade(result) <= 9
     assert guess.describe(Verdict(0.004, "")).startswith("Close! Your guess is off by less than")
 
 
-def test_guesses_go_into_a_file_and_come_back_and_are_summed_up() -> None:
+def test_guesses_are_saved_restored_and_summarized() -> None:
     at = resume("crane", guesses={"crane": [50, 25, 25]})
     stored: dict[str, list[int]] = {"crane": [1, 1, 98], "mask": []}
     content = {"answered": {"mask": ["mask_row"]}, "guesses": stored}
@@ -128,7 +126,7 @@ def test_guesses_go_into_a_file_and_come_back_and_are_summed_up() -> None:
     assert not any(" answered" in block.value for block in at.markdown)
 
 
-def test_a_file_without_guesses_or_with_junk_still_has_its_answers() -> None:
+def test_file_with_missing_or_invalid_guesses_keeps_its_answers() -> None:
     known = {name: chapter.questions for name, chapter in CHAPTERS.items()}
     fits = {"crane": [40, 30, 30], "mask": [30, 40, 30, 0]}
     odd = fits | {"scale": [1, 2, 3, 4], "next": "x", "gone": [100]}

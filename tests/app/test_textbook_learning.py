@@ -1,4 +1,4 @@
-"""The chapter "How it learns": what it says of a batch, a step, and models trained there."""
+"""The chapter "How it learns": its batch, its step, and the models trained there."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ from tests.bundled import bundled_model, stages
 from tests.checkpoints import write_checkpoint
 from tests.numpy_gpt2 import softmax
 
-#: Lessons of "banana" and "bans" over the letters a, b, n and s: read, and to be said.
-LESSONS = [(1, 0), (0, 2), (2, 0), (0, 2), (2, 0), (1, 0), (0, 2), (2, 3)]
+#: Input and target of each position of "banana" and "bans", over the letters a, b, n and s.
+PAIRS = [(1, 0), (0, 2), (2, 0), (0, 2), (2, 0), (1, 0), (0, 2), (2, 3)]
 TINY = Setting(T=6, B=4, C=8, nh=2, steps=8, points=4)
 
 
@@ -39,12 +39,12 @@ def chapter(text: str = "A crane ate fish", **chosen: str) -> AppTest:
 
 
 def loss_of(table: np.ndarray) -> float:
-    return float(-np.mean([np.log(softmax(table[a])[b]) for a, b in LESSONS]))
+    return float(-np.mean([np.log(softmax(table[a])[b]) for a, b in PAIRS]))
 
 
 @pytest.fixture
-def one_training(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """No training is there yet, those to come are tiny, and none is left behind."""
+def tiny_training(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Fresh tiny trainings, which are cancelled after the test."""
     results = {n: jobs.Job(partial(lesson.train_all, n, TINY), {}) for n in lesson.SEEDS}
     monkeypatch.setattr(lesson, "training", results.__getitem__)
     yield
@@ -53,7 +53,7 @@ def one_training(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         training.wait(time.monotonic() + 20)
 
 
-def test_the_sentence_is_shifted_and_its_loss_is_the_models() -> None:
+def test_batch_has_the_shifted_sentence_and_the_models_loss() -> None:
     at = chapter("the bank by the river bank")
     ids = bundled_model().tokenizer.encode("the bank by the river bank")
     (frame,) = [t.value for t in at.dataframe if "sentence reads" in t.value]
@@ -72,7 +72,7 @@ def test_the_sentence_is_shifted_and_its_loss_is_the_models() -> None:
     assert f"the loss of the model above is {loss:.4f} nats" in text_of(at)
 
 
-def test_a_single_token_has_no_lesson() -> None:
+def test_single_token_has_no_target() -> None:
     at = chapter("a")
     (frame,) = [t.value for t in at.dataframe if "sentence reads" in t.value]
     assert set(frame["sentence reads"]) == {"padding"}
@@ -80,7 +80,7 @@ def test_a_single_token_has_no_lesson() -> None:
     assert "On your sentence alone" not in text_of(at)
 
 
-def test_an_edited_table_is_followed_through_a_step() -> None:
+def test_step_from_an_edited_table_matches_numpy() -> None:
     table = np.array([[0.5, 0, 2, -1], [0, 1, 0, 0.25], [1, 0, 0, 3], [0, 0, 0, 0.0]])
     at = chapter(learn_logits=joined(table), learn_rate="30.0")
     before = loss_of(table)
@@ -92,7 +92,7 @@ def test_an_edited_table_is_followed_through_a_step() -> None:
         up[cell], down[cell] = up[cell] + tiny, down[cell] - tiny
         uphill[cell] = (loss_of(up) - loss_of(down)) / (2 * tiny)
     gradient = matrix(at, "learn_gradient")
-    read = [a for a, _ in LESSONS] + [0, 0]  # padding reads an a
+    read = [a for a, _ in PAIRS] + [0, 0]  # padding reads an a
     summed = np.zeros((4, 4))
     np.add.at(summed, read, gradient)
     assert_allclose(summed, uphill, atol=1e-6)
@@ -107,8 +107,8 @@ def test_an_edited_table_is_followed_through_a_step() -> None:
     assert_allclose(losses, expected, atol=1e-4)
 
 
-def test_no_table_is_better_than_what_is_said() -> None:
-    """0.2387, where after n an a has 2/3 and an s 1/3, and all else is certain."""
+def test_stated_lowest_loss_is_the_minimum() -> None:
+    """It is 0.2387: after n, a has 2/3 and s 1/3; all other targets are certain."""
     none = 1e-9
     chances = [[none, none, 1, none], [1, none, none, none], [2, none, none, 1], [1, 1, 1, 1]]
     best = np.log(np.array(chances))
@@ -116,10 +116,10 @@ def test_no_table_is_better_than_what_is_said() -> None:
     lessons = learning.words()
     uphill = learning.gradient(best[lessons.inputs.flatten()], lessons.targets.flatten())
     of_rows = torch.zeros(4, 4).index_add_(0, lessons.inputs.flatten(), uphill)
-    assert_allclose(of_rows, np.zeros((4, 4)), atol=1e-6)  # the loss is convex: no lower one
+    assert_allclose(of_rows, np.zeros((4, 4)), atol=1e-6)  # the minimum, as the loss is convex
 
 
-def test_the_models_are_trained_when_asked(one_training: None) -> None:
+def test_models_are_trained_on_request(tiny_training: None) -> None:
     at = chapter(learn_seed="3")
     assert not [t for t in at.dataframe if "it writes" in t.value]
     job = lesson.training(3)
@@ -161,8 +161,8 @@ def test_the_models_are_trained_when_asked(one_training: None) -> None:
     assert any("optimizer.step()" in block.value for block in at.code)
 
 
-def test_a_training_is_stopped_and_begun_anew(
-    one_training: None, monkeypatch: pytest.MonkeyPatch
+def test_training_is_stopped_and_restarted(
+    tiny_training: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     job = lesson.training(1)
     tell = job.tell
@@ -178,7 +178,7 @@ def test_a_training_is_stopped_and_begun_anew(
     assert job.cancelled
     assert not job.error
     assert 0 < job.share < 1
-    assert list(job.result) == list(learning.PARTS)[:3]  # what came stays
+    assert list(job.result) == list(learning.PARTS)[:3]  # results so far are kept
     assert [bool(learned.written) for learned in job.result.values()] == [True, True, False]
     monkeypatch.setattr(job, "tell", tell)
     job.reset()
@@ -187,7 +187,7 @@ def test_a_training_is_stopped_and_begun_anew(
     assert (job.share, len(job.result)) == (1.0, len(learning.PARTS))
 
 
-def test_one_training_at_a_time(one_training: None) -> None:
+def test_only_one_training_runs_at_a_time(tiny_training: None) -> None:
     job = lesson.training(2)
     with lesson._ONE_AT_A_TIME:
         job.go_on()
@@ -199,12 +199,12 @@ def test_one_training_at_a_time(one_training: None) -> None:
     assert not job.running
     assert not job.result
     job.reset()
-    job.go_on()  # its turn, as nobody's place was taken
+    job.go_on()  # its turn, as the cancelled one left no claim
     job.wait(time.monotonic() + 60)
     assert job.share == 1
 
 
-def test_the_curve_is_the_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_curve_shows_the_training_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     curves = json.loads((BUNDLED / "training.json").read_text(encoding="utf-8"))["curves"]
     at = chapter()
     line = chart(at, "learn_real")["data"][0]
@@ -213,7 +213,7 @@ def test_the_curve_is_the_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     first, last = losses[0], losses[-1]
     assert f"from {first:.2f} to **{last:.2f}** nats" in text_of(at)
     n_vocab = bundled_model().config.vocab_size
-    assert np.exp(first) > n_vocab  # worse than all tokens alike
+    assert np.exp(first) > n_vocab  # worse than uniform
     assert f"worse than knowing nothing, which costs ln {n_vocab:,} = {np.log(n_vocab):.2f}." in (
         text_of(at)
     )

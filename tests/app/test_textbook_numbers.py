@@ -1,7 +1,7 @@
-"""A chapter's pictures and words follow from its tables, after every kind of edit, in NumPy.
+"""A chapter's pictures and text match NumPy after every kind of edit of its tables.
 
-Formulas are worked out again the reader's way: numbers are taken from those that stand on the page,
-and from nowhere else but the page's own tables; with very small and large numbers too.
+Formulas are recomputed as a reader would: only from numbers shown on the page and from the page's
+tables; also with very small and large numbers.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ Q = [0.7, 0.7]
         ({"crane_heat": "0.05"}, [0, 0], [100, -100, 100, 100, -100, 0], BIRD[1]),
     ],
 )
-def test_the_crane_follows_from_its_tables(address: dict[str, str], q: Any, k: Any, v: Any) -> None:
+def test_crane_matches_numpy(address: dict[str, str], q: Any, k: Any, v: Any) -> None:
     requested = dict(address)
     if "crane" not in address:
         requested |= {"crane_q": joined(q), "crane_k_bird": joined(k), "crane_v_bird": joined(v)}
@@ -101,7 +101,7 @@ def test_the_crane_follows_from_its_tables(address: dict[str, str], q: Any, k: A
     check_numbers(formula(at, r"\text{new vector} = \text{weights}\cdot V "), numbers(line) @ v)
 
 
-def test_what_the_browser_draws_on_the_way_is_what_is_computed_here(tmp_path: Path) -> None:
+def test_browsers_arrows_match_python_and_numpy(tmp_path: Path) -> None:
     random = np.random.default_rng(0)
     cases: list[dict[str, Any]] = []
     for T, size, heat in [(1, 1, 1), (3, 1, 0.05), (3, 100, 10), (4, 3, 0.5), (3, 0, 1)]:
@@ -123,11 +123,11 @@ def test_what_the_browser_draws_on_the_way_is_what_is_computed_here(tmp_path: Pa
         ends = attention.tip_to_tail(here.weights[0], v)
         assert_allclose(result["ends"], ends, rtol=1e-3, atol=1e-4)
         assert [result[name] for name in ("arrows", "values")] == [case["arrows"], case["values"]]
-        # Shares no code with either.
+        # An oracle that shares no code with either.
         assert_allclose(result["weights"], softmax(keys @ q / case["heat"]), atol=1e-12)
 
 
-def test_one_can_go_back_to_the_texts_table() -> None:
+def test_reset_restores_the_texts_table() -> None:
     at, texts = open_chapter("crane", crane_q="5,0"), softmax(np.array([0.98, 0.7, 0.7]))
     (back,) = [button for button in at.button if button.key == "crane_q_reset"]
     back.click().run()
@@ -135,7 +135,7 @@ def test_one_can_go_back_to_the_texts_table() -> None:
     assert_allclose(heatmaps(at, "crane_weights")["weights of crane"][0], texts, atol=1e-6)
 
 
-def test_an_edited_sentence_is_followed_through_one_head() -> None:
+def test_edited_sentence_through_one_head_matches_numpy() -> None:
     x = np.array([[1, 2], [0.5, -1], [0, 0.25], [2, 0]])
     w_q, w_k = np.array([[1, 0.5], [0, 1]]), np.array([[0.3, 1], [-1, 0]])
     w_v = np.array([[0.5, 1], [-1, 3]])
@@ -150,24 +150,24 @@ def test_an_edited_sentence_is_followed_through_one_head() -> None:
     assert_allclose(heatmaps(at, "hand_output")["output"], weights @ (x @ w_v.T), atol=1e-6)
 
 
-def test_objects_look_for_actions_by_the_named_tables_alone() -> None:
+def test_objects_attend_to_actions_with_named_tables_only() -> None:
     x = np.array(attention.SENTENCE_X)
     scores = 4 * x[:, ::-1] @ x.T
     weights = heatmaps(open_chapter("by-hand"), "hand_weights")["weights"]
     assert_allclose(weights, softmax(scores / np.sqrt(2)), atol=1e-6)
-    assert weights.argmax(axis=1)[1:3].tolist() == [2, 1]  # crane and ate find each other
+    assert weights.argmax(axis=1)[1:3].tolist() == [2, 1]  # crane and ate attend to each other
     even = heatmaps(open_chapter("by-hand", hand_tables="random"), "hand_weights")["weights"]
     assert np.ptp(even) < 0.1
 
 
-def test_the_mask_leaves_the_crane_alone() -> None:
+def test_masked_first_word_keeps_its_own_value() -> None:
     at = open_chapter("crane", crane_mask="true", crane_v_bird="3,-2,0.9,0.1,0.8,0.2")
     assert_allclose(heatmaps(at, "crane_weights")["weights of crane"][0], [1, 0, 0], atol=1e-7)
     check_numbers(formula(at, r"\text{new vector} = \text{weights}\cdot V "), [3, -2])
     assert "it sees only itself: its own value is the new vector." in text_of(at)
 
 
-def test_edited_values_are_handed_over() -> None:
+def test_edited_values_match_numpy() -> None:
     x, w_v = np.array(attention.VALUE_X), np.array(attention.VALUE_WV)
     x[1, 3], w_v[2] = -2, [0.5, 0, 0, -1, 0]
     at = open_chapter("by-hand", values_x=joined(x), values_wv=joined(w_v))
@@ -183,7 +183,7 @@ def test_edited_values_are_handed_over() -> None:
 
 
 @pytest.mark.parametrize(("query", "factor"), [(0, 7.77), (1, 1), (5, 0.01)])
-def test_the_journey_follows_from_its_table(query: int, factor: float) -> None:
+def test_journey_matches_numpy(query: int, factor: float) -> None:
     x = (np.array(attention.JOURNEY_X) * factor).round(5)
     at = open_chapter("by-hand", journey_q=str(query), journey_x=joined(x))
     line = formula(at, r"\text{scores} ")
@@ -194,7 +194,7 @@ def test_the_journey_follows_from_its_table(query: int, factor: float) -> None:
 
 
 @pytest.mark.parametrize("hs", [32, 128])
-def test_sharpness_is_shown_as_a_mean_with_its_spread(hs: int) -> None:
+def test_sharpness_is_a_mean_with_its_spread(hs: int) -> None:
     at = open_chapter("by-hand", hs=str(hs))
     scores = attention.random_scores(hs).double().numpy()
     weights = [-np.sort(-softmax(scores / divisor), axis=1) for divisor in (1, np.sqrt(hs))]
@@ -207,7 +207,7 @@ def test_sharpness_is_shown_as_a_mean_with_its_spread(hs: int) -> None:
 
 @pytest.mark.parametrize("causal", [True, False])
 @pytest.mark.parametrize("factor", [1, 3])
-def test_masked_rows_follow_from_the_scores_beside_them(causal: bool, factor: int) -> None:
+def test_masked_rows_match_numpy(causal: bool, factor: int) -> None:
     scores = (np.array(attention.PRINTED_SCALED) * factor + 0.00123 * (factor - 1)).round(6)
     at = open_chapter("mask", mask_on=str(causal).lower(), mask_scores=joined(scores))
     for n, word in enumerate(attention.SENTENCE):
@@ -224,13 +224,13 @@ def test_masked_rows_follow_from_the_scores_beside_them(causal: bool, factor: in
     assert "two ways' weights: **none**" in text_of(at)
 
 
-def closed(scores: np.ndarray, n: int) -> np.ndarray:
-    """The scores with the first ``n`` rows of the mask closed."""
+def masked(scores: np.ndarray, n: int) -> np.ndarray:
+    """The scores with the mask applied to the first ``n`` rows."""
     return np.where((np.arange(4) < n)[:, None] & LATER, -np.inf, scores)
 
 
 @pytest.mark.parametrize("edit", [(), (3, -4, 5, 6, 0, 0, 0, 0, -50, 100, 2, 1, 1, 2, 3, 4)])
-def test_the_mask_closes_over_the_tables_scores(edit: tuple[float, ...]) -> None:
+def test_mask_frames_match_numpy(edit: tuple[float, ...]) -> None:
     requested = {"mask_scores": joined(edit)} if edit else {}
     at = open_chapter("mask", mask_step="3", mask_on="false", **requested)
     data, scores = (
@@ -240,21 +240,21 @@ def test_the_mask_closes_over_the_tables_scores(edit: tuple[float, ...]) -> None
     assert data["at"] == 3
     assert len(data["frames"]) == 5
     saved = still(at, "Scores and weights, while the mask closes row by row, step 4 of 5")
-    assert_allclose(saved.matrices[0].values, closed(scores, 3), atol=1e-5)
-    assert_allclose(saved.matrices[1].values, softmax(closed(scores, 3)), atol=1e-6)
+    assert_allclose(saved.matrices[0].values, masked(scores, 3), atol=1e-5)
+    assert_allclose(saved.matrices[1].values, softmax(masked(scores, 3)), atol=1e-6)
     assert len(saved.table()) == 2 * 16
     for n, frame in enumerate(data["frames"]):
-        assert_allclose(cells(frame, "scores"), closed(scores, n), atol=0.0051)
-        assert_allclose(cells(frame, "weights"), softmax(closed(scores, n)), atol=0.0051)
+        assert_allclose(cells(frame, "scores"), masked(scores, n), atol=0.0051)
+        assert_allclose(cells(frame, "weights"), softmax(masked(scores, n)), atol=0.0051)
         if 0 < n < 4:
             message = re.findall(r"weights (.*) become (.*)\.", frame["caption"])[0]
             for texts, before in zip(message, (n - 1, n), strict=True):
-                row = softmax(closed(scores, before))[n - 1]
+                row = softmax(masked(scores, before))[n - 1]
                 assert_allclose([float(x) for x in texts.split(", ")], row, atol=0.0051)
 
 
 def cells(frame: Any, name: str) -> np.ndarray:
-    """The numbers in the cells of a matrix of a frame, (4, 4)."""
+    """The numbers in the cells of a frame's matrix, (4, 4)."""
     marks = {mark["key"]: mark["text"] for mark in frame["marks"]}
     texts = [[marks[f"{name} {row} {column}"] for column in range(4)] for row in range(4)]
     plain = [[text.replace("−", "-").replace("∞", "inf") for text in row] for row in texts]
@@ -262,14 +262,14 @@ def cells(frame: Any, name: str) -> np.ndarray:
 
 
 def still(at: Any, name: str) -> Still:
-    """The frame that Save offers under a name."""
+    """The frame offered by Save under a name."""
     still = at.session_state["_shown"].pictures[name]
     assert isinstance(still, Still)
     return still
 
 
 @pytest.mark.parametrize(("sentence", "ends"), [("bird", "0.29, 0.71"), ("machine", "0.71, 0.29")])
-def test_the_crane_moves_to_its_other_meaning(sentence: str, ends: str) -> None:
+def test_mixture_frames_end_at_the_context_vector(sentence: str, ends: str) -> None:
     frames = data_of(open_chapter("crane", crane=sentence), "mix_step_player")["frames"]
     captions = [frame["caption"] for frame in frames]
     assert len(captions) == 5
@@ -277,7 +277,7 @@ def test_the_crane_moves_to_its_other_meaning(sentence: str, ends: str) -> None:
     assert f"now [{ends}]" in captions[4]
 
 
-def test_the_merges_of_the_followed_word_end_in_its_tokens() -> None:
+def test_merge_frames_end_in_the_words_tokens() -> None:
     text, tokenizer = "An unbelievable crane", bundled_model().tokenizer
     names = [tokenizer.token_bytes(n).decode() for n in tokenizer.encode(text)]
     at = open_chapter("bpe", text=text, query="3")
@@ -297,7 +297,7 @@ def test_the_merges_of_the_followed_word_end_in_its_tokens() -> None:
     assert "Type one of your own" in text_of(open_chapter("bpe", text="", bos="true"))
 
 
-def test_orders_with_and_without_places_and_mask() -> None:
+def test_word_order_with_and_without_positions_and_mask() -> None:
     for on, causal in ((False, False), (False, True), (True, False), (True, True)):
         requested = {"mask_places": str(on).lower(), "order_mask": str(causal).lower()}
         at = open_page("textbook", chapter="mask", **requested)
@@ -312,7 +312,7 @@ def test_orders_with_and_without_places_and_mask() -> None:
 @pytest.mark.parametrize(
     ("words", "on"), [("0.9,0.1,0.1,0.8,0.7,0.3", "true"), ("0.12345,0.005,1,2,3,4", "false")]
 )
-def test_places_are_added_as_they_are_written(words: str, on: str) -> None:
+def test_written_position_sums_are_right(words: str, on: str) -> None:
     at = open_chapter("order", order_on=on, order_words=words)
     for name in ("first", "last"):
         first, other, rest = formula(at, rf"\text{{crane, {name}: }} ").split("]", 2)
@@ -323,7 +323,7 @@ def test_places_are_added_as_they_are_written(words: str, on: str) -> None:
 @pytest.mark.parametrize(
     ("T", "C", "nh"), [("6", "768", "12"), ("1", "12", "1"), ("100", "1280", "20")]
 )
-def test_heads_are_split_where_they_can_be(T: str, C: str, nh: str) -> None:
+def test_frames_of_splitting_heads(T: str, C: str, nh: str) -> None:
     at = open_chapter("heads", way_T=T, way_C=C, way_nh=nh, way_step="2")
     data, hs = data_of(at, "way_step_player"), int(C) // int(nh)
     shapes = [re.findall(r"\([\d, ]+\)", frame["caption"])[0] for frame in data["frames"]]
@@ -337,7 +337,7 @@ def test_heads_are_split_where_they_can_be(T: str, C: str, nh: str) -> None:
     assert [mark.key for mark in saved.frame.marks] == [
         m["key"] for m in data["frames"][2]["marks"]
     ]
-    assert saved.table().empty  # its blocks are places, no numbers
+    assert saved.table().empty  # its blocks have no numbers
 
 
 @pytest.mark.parametrize(
@@ -348,7 +348,7 @@ def test_heads_are_split_where_they_can_be(T: str, C: str, nh: str) -> None:
         {"lin_x": "0.005,99.999", "lin_b": "0.004,0,1,2"},
     ],
 )
-def test_the_linear_layers_sum_follows_from_its_terms(edit: dict[str, str]) -> None:
+def test_linear_layers_written_sum_is_right(edit: dict[str, str]) -> None:
     at = open_chapter("mlp", **edit)
     terms, sign, result = re.split(r" (=|\\approx) ", formula(at, r"\text{out}_0 = "))
     a, w, b, v, bias = numbers(terms)
@@ -357,7 +357,7 @@ def test_the_linear_layers_sum_follows_from_its_terms(edit: dict[str, str]) -> N
     assert [a, b] == x.tolist()
 
 
-def test_blocks_and_dropped_weights_are_told_of_by_their_numbers() -> None:
+def test_text_on_blocks_and_dropout_matches_their_numbers() -> None:
     for on in (True, False):
         at = open_chapter("mlp", blocks_seed="3", weights_p="0.5", weights_on=str(on).lower())
         text = text_of(at).replace("\n", " ")
@@ -384,7 +384,7 @@ def test_blocks_and_dropped_weights_are_told_of_by_their_numbers() -> None:
         [2, 2, 2, 2, 1, 1, 1, 1, 0, 0, 0, 0],
     ],
 )
-def test_layer_norm_follows_line_by_line(rows: list[float]) -> None:
+def test_layer_norm_formulas_match_numpy(rows: list[float]) -> None:
     at = open_chapter("residual", norm=joined(rows))
     x, gain, shift = np.array(rows, float).reshape(3, 4)
     first, second = formula(at, r"\mu ").split(r" \qquad \sigma^2 ")
@@ -398,7 +398,7 @@ def test_layer_norm_follows_line_by_line(rows: list[float]) -> None:
 
 
 @pytest.mark.parametrize("depth", [2, 48])
-def test_the_express_lane_is_drawn_in_powers_of_ten(depth: int) -> None:
+def test_gradient_curves_are_powers_of_ten(depth: int) -> None:
     at = open_chapter("residual", lane_depth=str(depth))
     name = "Gradient at each layer of four stacks, as powers of ten"
     curves = {line.name: line.y for line in at.session_state["_shown"].pictures[name].curves}
@@ -414,7 +414,7 @@ def test_the_express_lane_is_drawn_in_powers_of_ten(depth: int) -> None:
 @pytest.mark.parametrize(
     ("text", "query", "causal"), [("A crane ate fish", 1, True), ("A", 0, False)]
 )
-def test_the_stream_is_that_of_the_readers_sentence(text: str, query: int, causal: bool) -> None:
+def test_stream_frames_match_the_readers_sentence(text: str, query: int, causal: bool) -> None:
     chosen = {"query": str(query)} if query else {}
     requested = {"text": text, "causal": str(causal).lower(), "stream_step": "2"} | chosen
     at = open_chapter("residual", **requested)
@@ -453,20 +453,19 @@ def test_the_stream_is_that_of_the_readers_sentence(text: str, query: int, causa
 @pytest.mark.parametrize(
     ("heat", "x"), [("0.1", "-30,70"), ("1.0", "1.6,0.4"), ("10.0", "0.123,-0.4567")]
 )
-def test_probabilities_and_loss_follow_from_the_logits(heat: str, x: str) -> None:
+def test_probabilities_and_loss_match_numpy(heat: str, x: str) -> None:
     at = open_chapter("next-word", heat=heat, target="steel", last_x=x)
     line = formula(at, "z ")
     last = np.array(x.split(","), float)
     check_numbers(line, np.array([[0.9, 0.1], [0.1, 0.9], [0.3, 0.3], [0.8, -0.4]]) @ last)
     z = numbers(line)
-    check_numbers(
-        formula(at, rf"p = \text{{softmax}}(z / {float(heat):g}) "), softmax(z / float(heat))
-    )
+    p = formula(at, rf"p = \text{{softmax}}(z / {float(heat):g}) ")
+    check_numbers(p, softmax(z / float(heat)))
     (loss,) = formulas(at, "t = 1:")
     check_numbers(loss.partition(r"z_{\text{steel}} ")[2], np.logaddexp.reduce(z) - z[1])
 
 
-def test_a_text_has_a_target_for_each_token_that_is_followed_by_one() -> None:
+def test_number_of_targets_of_a_text() -> None:
     for text in ("A", "A crane", "A crane ate fish"):
         n = len(bundled_model().tokenizer.encode(text))
         message = f"{n - 1} {'target' if n == 2 else 'targets'} from one text"
@@ -476,26 +475,26 @@ def test_a_text_has_a_target_for_each_token_that_is_followed_by_one() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "parameters", "begins", "right"),
+    ("name", "parameters", "prefix", "expected"),
     [
         ("heads", {"way_C": "1280", "way_nh": "12"}, "h_s = 1280 / 12 ", 1280 / 12),
         ("mistakes", {"try_nh": "7"}, "h_s = C / n_h = 768 / 7 ", 768 / 7),
         ("residual", {"depth": "24"}, r"0.02 / \sqrt{2 \cdot 24} ", 0.02 / np.sqrt(48)),
     ],
 )
-def test_quotients_say_that_they_are_rounded(
-    name: str, parameters: dict[str, str], begins: str, right: float
+def test_rounded_quotients_have_an_approximate_sign(
+    name: str, parameters: dict[str, str], prefix: str, expected: float
 ) -> None:
     at = open_chapter(name, **parameters)
-    written = formula(at, begins)
+    written = formula(at, prefix)
     assert written.startswith(r"\approx")
-    check_numbers(written, right)
+    check_numbers(written, expected)
     ids = [part.proto.id for part in at.get("bidi_component")]
-    # There are no frames of heads that can't share.
+    # Heads of unequal size have no frames.
     assert not any(id.endswith("way_step_player") for id in ids)
 
 
-def test_fields_show_the_numbers_that_are_used_or_say_that_they_are_rounded() -> None:
+def test_fields_show_exact_or_marked_rounded_numbers() -> None:
     exact = {0.7: "0.7", -100: "-100", 0.12345: "0.12345", 1e-3: "0.001", 0.336690366: "0.3367"}
     assert {number: format_for_field(number) for number in exact} == exact
     for at, count in (
@@ -507,28 +506,28 @@ def test_fields_show_the_numbers_that_are_used_or_say_that_they_are_rounded() ->
 
 
 def vocabulary() -> tuple[np.ndarray, list[str]]:
-    """The bundled model's table of tokens, and what they are called."""
+    """The bundled model's token table, and the tokens' labels."""
     _, weights = read(BUNDLED)
     table = weights["wte.weight"].astype(np.float64)
     tokenizer = bundled_model().tokenizer
     return table, [label(tokenizer.token_bytes(n)) for n in range(len(table))]
 
 
-def near(table: np.ndarray, vector: np.ndarray, left_out: list[int]) -> list[int]:
+def nearest(table: np.ndarray, vector: np.ndarray, left_out: list[int]) -> list[int]:
     cosine = table @ vector / np.linalg.norm(table, axis=1) / np.linalg.norm(vector)
     return [n for n in np.argsort(-cosine).tolist() if n not in left_out]
 
 
 @pytest.mark.parametrize("words", ["king man woman queen", "boy girl mother father"])
-def test_a_sum_of_words_is_told_as_it_comes_out(words: str) -> None:
+def test_sum_of_words_is_reported_with_its_ranks(words: str) -> None:
     table, names = vocabulary()
-    a, b, c, hoped = (names.index(f"·{word}") for word in words.split())
+    a, b, c, expected = (names.index(f"·{word}") for word in words.split())
     at = open_chapter("tokens", plane_sum=words)
     total = table[a] - table[b] + table[c]
-    all_near, others = near(table, total, []), near(table, total, [a, b, c])
-    alone = near(table, table[a], [a, b, c])
+    all_near, others = nearest(table, total, []), nearest(table, total, [a, b, c])
+    alone = nearest(table, table[a], [a, b, c])
     text = text_of(at)
-    ranks = others.index(hoped) + 1, alone.index(hoped) + 1
+    ranks = others.index(expected) + 1, alone.index(expected) + 1
     assert f"is number **{ranks[0]:,}** among the sum's neighbours" in text
     assert f"alone it is number {ranks[1]:,}." in text
     moved = {-1: "moved it up the list", 0: "did not change its place", 1: "moved it down the list"}
@@ -539,7 +538,7 @@ def test_a_sum_of_words_is_told_as_it_comes_out(words: str) -> None:
     assert listed == [[names[n] for n in result[:5]] for result in (all_near, others, alone)]
 
 
-def test_words_lie_where_the_model_has_them() -> None:
+def test_word_points_match_the_model() -> None:
     table, names = vocabulary()
     words = ["cat", "dog", "sea"]
     at = open_chapter("tokens", plane_words="cat, dog unbelievable sea cat")
@@ -555,7 +554,7 @@ def test_words_lie_where_the_model_has_them() -> None:
     assert_allclose(np.stack([plane.x, plane.y], axis=1), points, atol=1e-4)
 
 
-def test_words_that_cannot_be_drawn_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_undrawable_words_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     for words in ("king", "unbelievable \U0001f469 <b> $x$ [l](u)"):
         assert "Type two words or more" in text_of(
             open_chapter("tokens", plane_words=words)

@@ -1,6 +1,6 @@
-"""The Textbook's story: the tiny crane's numbers on the page, and the same step in the real model.
+"""The Textbook's story: the tiny crane's numbers, and the same step in the real model.
 
-Against NumPy, which shares no code with either, and along each link to the page that it opens.
+They are compared with NumPy, which shares no code with either, and links are followed.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from tests.numpy_gpt2 import ACTIVATIONS, read, softmax
 from tests.textbook.oracle import hide, tiny_run, tiny_run_with, tiny_scores
 
 LONG = "the bank of the river " * 12  # 60 tokens
-#: A chapter's pictures, and for each of their panels what the oracle calls it.
+#: By chapter, its pictures' panels with the oracle's names for them.
 TINY = {
     "tokens": {"tiny_tokens": {"token vectors": "tokens"}},
     "order": {"tiny_order": {"token vectors": "tokens", "their sum x": "x"}},
@@ -68,7 +68,7 @@ def check_pictures(name: str, at: AppTest, steps: dict[str, np.ndarray]) -> None
             assert_allclose(result[title], steps[step], atol=1e-4, err_msg=f"{name}: {title}")
 
 
-def test_pictures_show_the_steps_of_the_oracle() -> None:
+def test_pictures_match_the_oracle() -> None:
     steps, at = tiny_run(), chapter("residual")
     for name in TINY:
         check_pictures(name, chapter(name), steps)
@@ -79,9 +79,9 @@ def test_pictures_show_the_steps_of_the_oracle() -> None:
     assert_allclose([*added, total], [part[0] for part in parts], atol=5e-5)
 
 
-def test_the_sums_of_fish_are_written_out() -> None:
+def test_written_sums_of_fish_are_right() -> None:
     x = tiny_run()["x"]
-    past = np.tri(4) / np.arange(1, 5)[:, None]  # equal shares of all words so far
+    past = np.tri(4) / np.arange(1, 5)[:, None]  # equal weights of all words so far
     assert_allclose(matrix(chapter("crane"), "tiny_shares"), past, atol=1e-6)
     assert_allclose(heatmaps(chapter("crane"), "tiny_means")["shares · x"], past @ x, atol=1e-6)
     scores, written = [-9, 6, -12, 0], "\n".join(formulas(chapter("crane")))
@@ -100,7 +100,7 @@ def test_the_sums_of_fish_are_written_out() -> None:
     check_numbers(mixture, weights @ [[-1, 1], [2, 0], [0, 2], [2, 1]])
 
 
-def test_the_mask_hides_later_words_from_both_heads() -> None:
+def test_mask_hides_later_words_in_both_heads() -> None:
     x, later = tiny_run()["x"], ~np.tri(4, dtype=bool)
     scaled = tiny_scores(x)
     weights = softmax(hide(scaled[0]))
@@ -137,25 +137,25 @@ def expected() -> dict[str, np.ndarray]:
 
 
 @cache
-def edited(name: str) -> AppTest:
+def open_edited(name: str) -> AppTest:
     """A chapter with every table of the tiny crane edited."""
     tables = {table: joined(values) for table, values in EDITED.items()}
     return open_page("textbook", chapter=name, **tables)
 
 
-def test_edited_tables_are_followed_by_every_later_step() -> None:
+def test_later_steps_use_edited_tables() -> None:
     for name in ("crane", "heads", "mlp", "next-word"):
-        check_pictures(name, edited(name), expected())
-        assert not edited(name).warning
+        check_pictures(name, open_edited(name), expected())
+        assert not open_edited(name).warning
     for name, table in {"heads": "tiny_merge", "mlp": "tiny_widen"}.items():
-        fields = data_of(edited(name), f"grid_{table}")["values"]
+        fields = data_of(open_edited(name), f"grid_{table}")["values"]
         assert_allclose(np.reshape(fields, SHAPES[table]), EDITED[table], atol=1e-7)
     positions = np.reshape(data_of(chapter("order"), "grid_tiny_places")["values"], (4, 4))
     assert_allclose(positions, tiny_run()["positions"], atol=1e-6)
 
 
-def test_formulas_follow_from_edited_tables() -> None:
-    lines = "\n".join(formulas(edited("crane"))).splitlines()
+def test_formulas_use_edited_tables() -> None:
+    lines = "\n".join(formulas(open_edited("crane"))).splitlines()
     terms = [
         line.partition("fish and ")[2].partition(": } ")[2] for line in lines if "fish and " in line
     ]
@@ -164,7 +164,7 @@ def test_formulas_follow_from_edited_tables() -> None:
         a, b, c, d, *_ = numbers(line)
         check_numbers(line[re.search(r"= |\\approx", line).start() :], a * b + c * d)  # type: ignore[union-attr]
         assert a * b + c * d == pytest.approx(score, abs=1e-4)
-    lines = "\n".join(formulas(edited("mlp"))).splitlines()
+    lines = "\n".join(formulas(open_edited("mlp"))).splitlines()
     x = numbers(next(line for line in lines if r"\text{fish: } x" in line))
     neurons = np.maximum(np.append(x, 1) @ EDITED["tiny_widen"].T, 0)
     (line,) = (line for line in lines if "added: " in line)
@@ -175,8 +175,8 @@ def test_formulas_follow_from_edited_tables() -> None:
     assert_allclose([float(n) for n in each], neurons[neurons > 0], atol=1e-4)
 
 
-#: What is said of the tables as they were made, and of no others.
-OF_ITS_OWN = {
+#: Statements that only hold for the original tables.
+STATEMENTS = {
     "crane": ("looks for whoever did", "−2 · action", "not an action"),
     "heads": ("one word back", "half the thing"),
     "mlp": ("a thing without an action",),
@@ -184,24 +184,24 @@ OF_ITS_OWN = {
 }
 
 
-def test_what_is_expected_is_said_and_what_holds_for_its_own_tables_of_no_others() -> None:
-    for name, texts in OF_ITS_OWN.items():
+def test_statements_on_the_original_tables_vanish_with_edits() -> None:
+    for name, texts in STATEMENTS.items():
         assert [text for text in texts if text not in prose(chapter(name))] == []
-        assert [text for text in texts if text in prose(edited(name))] == []
+        assert [text for text in texts if text in prose(open_edited(name))] == []
     words = ("A", "crane", "ate", "fish", ".")
     for at, chances in (
         (chapter("next-word"), tiny_run()["probabilities"]),
-        (edited("next-word"), expected()["probabilities"]),
+        (open_edited("next-word"), expected()["probabilities"]),
     ):
         best = [words[n] for n in chances.argmax(axis=1)]
         guess = ", ".join(f"“{n}” after “{word}”" for n, word in zip(best, words[:4], strict=True))
         assert f"It expects {guess}" in prose(at)
         assert f"“{best[3]}” gets **{100 * chances[3].max():.1f} %**" in prose(at)
     q, k = (expected()["x"] @ EDITED[f"tiny_{part}0"].T for part in "qk")
-    assert f"“{words[(k @ q[3]).argmax()]}” fits best." in prose(edited("crane"))
+    assert f"“{words[(k @ q[3]).argmax()]}” fits best." in prose(open_edited("crane"))
 
 
-def test_tables_of_zeros_are_told_too() -> None:
+def test_text_for_tables_of_zeros() -> None:
     zeros = {name: joined(0 * table) for name, table in EDITED.items()}
     at = open_page("textbook", chapter="next-word", **zeros)
     everything = "“A”, “crane”, “ate”, “fish” and “.”"
@@ -213,7 +213,7 @@ def test_tables_of_zeros_are_told_too() -> None:
     assert "“crane” fits best: it is a thing, and not an action." in prose(at)
 
 
-def test_tables_that_cannot_be_read_stay_as_they_were() -> None:
+def test_unreadable_tables_keep_their_defaults() -> None:
     junk = {"tiny_words": "1,2", "tiny_places": ",".join(["x"] * 16), "tiny_k1": ""}
     junk |= {"tiny_q0": "nan,0,0,0,0,0,0,0", "tiny_merge": "11" + ",0" * 15}
     junk |= {"tiny_back": "inf" + ",0" * 11}
@@ -226,12 +226,12 @@ def test_tables_that_cannot_be_read_stay_as_they_were() -> None:
 
 
 def link(at: AppTest, page: str, name: str) -> dict[str, str]:
-    """The parameters in the chapter's link to a page; ``name`` is one that only it has."""
+    """The parameters of the only link to a page that has a parameter called ``name``."""
     (result,) = (query for query in links(at, page) if name in query)
     return result
 
 
-def test_the_link_lands_on_the_cell_whose_weight_is_told(subtests: pytest.Subtests) -> None:
+def test_link_opens_the_cell_with_the_stated_weight(subtests: pytest.Subtests) -> None:
     for text, causal in (("A", True), (CRANE, False), (LONG, True)):
         with subtests.test(text):
             at = open_page("textbook", chapter="mask", text=text, causal=str(causal).lower())
@@ -251,7 +251,7 @@ def test_the_link_lands_on_the_cell_whose_weight_is_told(subtests: pytest.Subtes
 
 
 def check_neurons(at: AppTest, results: dict[str, Any], n: int) -> None:
-    """The eight strongest neurons of layer 2, and what they, the others and the bias add."""
+    """Layer 2's eight strongest neurons, and what these, the others and the bias add."""
     checkpoint, mid = read(BUNDLED), results["residual_mid"][2][n]
     widened = checkpoint.linear(checkpoint.norm(mid, "h.2.ln_2"), "h.2.mlp.c_fc")
     bent = ACTIVATIONS[checkpoint.config["activation_function"]](widened)
@@ -277,7 +277,7 @@ def check_neurons(at: AppTest, results: dict[str, Any], n: int) -> None:
 
 
 @pytest.mark.parametrize(("text", "query"), [(CRANE, "1"), ("A", "")])
-def test_the_real_steps_are_those_of_the_model(text: str, query: str) -> None:
+def test_real_steps_match_numpy(text: str, query: str) -> None:
     result = stages(text)
     n = int(query or len(result["embedding"]) - 1)
     chosen = {"text": text, "layer": "2", "head": "3"} | ({"query": query} if query else {})
@@ -288,7 +288,7 @@ def test_the_real_steps_are_those_of_the_model(text: str, query: str) -> None:
     rows = np.array([q[n], k[hardest], q[n] * k[hardest]])
     scores = [result[stage][2][3][n] for stage in ("scores", "scaled_scores")]
     stream = [("residual_out", 1), ("attention_output", 2), ("mlp_output", 2), ("residual_out", 2)]
-    made: dict[tuple[str, str], Any] = {
+    results: dict[tuple[str, str], Any] = {
         ("crane", "real_qk"): rows[:, :8],
         ("by-hand", "real_scaled"): scores,
         ("heads", "real_outputs"): [
@@ -299,7 +299,7 @@ def test_the_real_steps_are_those_of_the_model(text: str, query: str) -> None:
         ("residual", "real_stream"): [result[key][layer][n, :8] for key, layer in stream],
         ("next-word", "real_logits"): [-np.sort(-result["logits"][n])[:5]],
     }
-    for (name, key), expected in made.items():
+    for (name, key), expected in results.items():
         assert_allclose(matrix(at[name], key)[: len(expected)], expected, atol=1e-4, err_msg=key)
     (line,) = (text for text in formulas(at["by-hand"]) if r"\sqrt{32}" in text)
     raw, divided = (float(n) for n in re.findall(r"-?\d+\.\d+", line))
@@ -308,7 +308,7 @@ def test_the_real_steps_are_those_of_the_model(text: str, query: str) -> None:
     check_neurons(at["mlp"], result, n)
 
 
-def test_what_is_told_of_a_real_number_is_that_of_the_model() -> None:
+def test_text_on_real_numbers_matches_numpy() -> None:
     result, chosen = stages(CRANE), {"layer": "1", "head": "4", "query": "2"}
     hardest = result["weights"][1][4][2].argmax()
     ids = bundled_model().tokenizer.encode(CRANE)
@@ -326,7 +326,7 @@ def test_what_is_told_of_a_real_number_is_that_of_the_model() -> None:
     assert "“A” sees only itself." in prose(open_page("textbook", chapter="crane", query="0"))
 
 
-def test_the_link_lands_on_the_tensors_of_the_step() -> None:
+def test_link_opens_the_tensors_of_the_step() -> None:
     for name, keys in {
         "tokens": {"token_embedding"},
         "order": {"token_embedding", "position_embedding", "embedding"},
@@ -341,19 +341,19 @@ def test_the_link_lands_on_the_tensors_of_the_step() -> None:
         assert set(table["layer"].dropna()) <= {2}, name
 
 
-def test_what_is_told_of_the_next_word_is_told_on_predict() -> None:
+def test_next_word_chapter_agrees_with_predict() -> None:
     at = open_page("textbook", chapter="next-word")
     result = stages(CRANE)["next_token_probabilities"]
     assert f"**{100 * result.max():.1f} %**" in prose(at)
     requested = link(at, "predict", "predict")
     there = open_page("predict", **{name: requested[name] for name in ("predict", "query")})
     (table,) = (
-        made for made in there.session_state["_shown"].tables.values() if "model (%)" in made
+        table for table in there.session_state["_shown"].tables.values() if "model (%)" in table
     )
     assert table["model (%)"].iloc[0] == pytest.approx(100 * result.max(), rel=1e-3)
 
 
-def test_a_switch_comes_with_the_chapter_that_explains_it() -> None:
+def test_switches_appear_in_the_chapters_that_explain_them() -> None:
     def switches(**address: str) -> set[str]:
         at = open_page("textbook", **address)
         return {str(toggle.key) for toggle in at.toggle} & {"causal", "bos"}
@@ -364,11 +364,11 @@ def test_a_switch_comes_with_the_chapter_that_explains_it() -> None:
     assert switches(chapter="tokens", causal="false", bos="true") == {"causal", "bos"}
 
 
-def hardest(ids: list[int], made: dict[str, Any]) -> tuple[int, int, int, int]:
-    """The head above layer 0 with most mean weight on what followed, and its hardest such look."""
-    scores = [expected_scores(weights, ids)["induction"] for weights in made["weights"][1:]]
+def strongest_induction(ids: list[int], run: dict[str, Any]) -> tuple[int, int, int, int]:
+    """The head above layer 0 with the best induction score, and its largest such weight."""
+    scores = [expected_scores(weights, ids)["induction"] for weights in run["weights"][1:]]
     above, head = map(int, np.unravel_index(np.argmax(scores), np.shape(scores)))
-    on = made["weights"][above + 1][head]
+    on = run["weights"][above + 1][head]
     after = [(q, k + 1) for q in range(len(ids)) for k in range(q) if ids[k] == ids[q]]
     return above + 1, head, *max(after, key=lambda cell: on[cell])
 
@@ -377,12 +377,12 @@ JOHN = "When Mary and John went to the garden, John gave the flower to Mary"
 
 
 @pytest.mark.parametrize("text", [CRANE, JOHN])
-def test_why_is_told_by_numbers_of_the_look_that_is_named(text: str) -> None:
+def test_reason_has_the_numbers_of_the_named_cell(text: str) -> None:
     at = open_page("textbook", chapter="why", text=text, see="weights", what_if="depends")
-    read = f"{text} {text}" if text == CRANE else text  # nothing comes twice there
+    read = f"{text} {text}" if text == CRANE else text  # no token repeats there
     ids = list(bundled_model().tokenizer.encode(read))
-    layer, head, query, key = hardest(ids, made := stages(read))
-    weight, scores = made["weights"][layer][head, query, key], made["scores"][layer][head, query]
+    layer, head, query, key = strongest_induction(ids, run := stages(read))
+    weight, scores = run["weights"][layer][head, query, key], run["scores"][layer][head, query]
     words = prose(at)
     assert ("no token comes twice" in words) == (text == CRANE)
     assert f"**head {layer}.{head}**" in words
@@ -397,12 +397,12 @@ def test_why_is_told_by_numbers_of_the_look_that_is_named(text: str) -> None:
     cell, opened = (requested for requested in links(at, "head") if "layer" in requested)
     assert cell.items() >= ({"text": read, "see": "run"} | step).items()
     assert opened.items() >= step.items()
-    other, other_head, asks, looked = map(int, re.split("[.:]", opened["why"]))
+    other, other_head, asks, attended = map(int, re.split("[.:]", opened["why"]))
     result = re.search(r"it looked hardest at (\d+) \S+, \*\*.*?\*\* \(weight ([\d.]+)\)", words)
     assert result
-    row = made["weights"][other][other_head, asks]
-    assert (int(result[1]), result[2]) == (looked, f"{row[looked]:.2f}")
-    assert row[looked] == row.max()
+    row = run["weights"][other][other_head, asks]
+    assert (int(result[1]), result[2]) == (attended, f"{row[attended]:.2f}")
+    assert row[attended] == row.max()
     (off,) = (requested for requested in links(at, "what_if") if "layer" in requested)
     assert (off["what_if"], off["edits"]) == ("edits", f"off:{other}.{other_head}")
     without = gpt2viz.trace(bundled_model(), ids, edits=gpt2viz.parse_edits(off["edits"]))
@@ -411,15 +411,13 @@ def test_why_is_told_by_numbers_of_the_look_that_is_named(text: str) -> None:
     assert all(text in words for text in ("an **induction** circuit", "Blue raises the score"))
 
 
-def test_a_model_without_the_circuit_is_not_said_to_have_it(
-    tmp_path: Path, list_models: Any
-) -> None:
+def test_no_circuit_is_reported_without_one(tmp_path: Path, list_models: Any) -> None:
     list_models(write_checkpoint(tmp_path / "other"))
     at = open_page("textbook", chapter="why", text="ab ab", model="other")
     free = prose(open_page("textbook", chapter="why", text="aab", model="other", causal="false"))
     assert "at 1 a, it looked hardest at 2 b, **one token ahead**" in free
     lost = open_page("textbook", chapter="next-word", text="ab ab", model="other")
-    assert links(lost, "textbook")[-1]["model"] == "stories"  # whose sentence it is
+    assert links(lost, "textbook")[-1]["model"] == "stories"  # the sentence is for that model
     words = prose(at)
     assert "No single reason stands out" in words
     assert "induction" not in words
@@ -427,7 +425,7 @@ def test_a_model_without_the_circuit_is_not_said_to_have_it(
     assert at.session_state["_progress"]["why"] == []
 
 
-def test_where_nothing_can_be_copied_the_reason_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reason_why_nothing_is_copied(monkeypatch: pytest.MonkeyPatch) -> None:
     words = prose(open_page("textbook", chapter="why", text="A"))
     assert "not even where your sentence is said twice." in words
     assert "too long" not in words

@@ -1,4 +1,4 @@
-"""The What if page shows an edited run: held against NumPy, edited alike."""
+"""The What if page: an edited run, compared with NumPy under the same edits."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ TOLERANCE: Tolerance = {"rtol": 2e-4, "atol": 2e-4}
 
 @pytest.fixture(scope="module")
 def runs() -> Any:
-    """NumPy's (weights, logits, lens) as it is; with head 0 of layer 1 off and a key hidden.
+    """NumPy's (weights, logits, lens), unedited; then with head 0 of layer 1 off and a key hidden.
 
-    The lens is the logits (places, T, n_vocab) of the stream read after every step.
+    The lens is the logits (positions, T, n_vocab) of the stream after every step.
     """
     of, ids = read(BUNDLED), ids_of(TEXT)
 
@@ -58,13 +58,13 @@ def runs() -> Any:
     return results
 
 
-def test_64_edits_are_the_most_and_each_button_keeps_its_own() -> None:
+def test_at_most_64_edits_each_with_its_own_button() -> None:
     factors = [f"scale:0.0:{n + 1}" for n in range(edits.MOST)]
     at = open_page("what_if", text="the cat sat", edits=",".join(factors))
     assert len(at.session_state["edits"]) == edits.MOST
     widgets = at._session_state._state._new_widget_state.widget_metadata.values()
     sizes = [len(repr(widget.callback_args)) for widget in widgets if widget.callback_args]
-    assert sum(sizes) < 40_000  # and not 64 times 63 edits
+    assert sum(sizes) < 40_000  # not 64 times 63 edits
     at.button(key="add_edit").click().run()
     assert "Not added. One run can have at most 64 edits" in " ".join(w.value for w in at.warning)
     assert len(at.session_state["edits"]) == edits.MOST
@@ -79,7 +79,7 @@ def test_64_edits_are_the_most_and_each_button_keeps_its_own() -> None:
     )
 
 
-def test_the_mean_of_heads_the_row_and_the_path_of_both_runs(runs: Any) -> None:
+def test_mean_of_heads_row_and_path_of_both_runs(runs: Any) -> None:
     edits = "off:1.0,forbid:5:2"
     at = open_page("what_if", text=TEXT, edits=edits, layer="2", whole="true", query="6")
     means = [weights[2].mean(axis=0) for weights, *_ in runs]
@@ -98,8 +98,8 @@ def test_the_mean_of_heads_the_row_and_the_path_of_both_runs(runs: Any) -> None:
 
 
 @each("query", [None, 6])
-def test_baseline_beside_changed(runs: Any, query: int | None) -> None:
-    """And the lens of both runs."""
+def test_baseline_and_changed_run_match_numpy(runs: Any, query: int | None) -> None:
+    """With the lens of both runs."""
     (weights, logits, _), (weights_edited, logits_edited, _) = runs
     chosen = {} if query is None else {"query": str(query)}
     at = open_page("what_if", text=TEXT, edits="off:1.0,forbid:5:2", layer="2", head="3", **chosen)
@@ -134,10 +134,10 @@ def test_baseline_beside_changed(runs: Any, query: int | None) -> None:
         written = bundled_model().tokenizer.token_bytes(best).decode().replace(" ", "·")
         assert token == f"“{written}”"
         assert float(percent) == pytest.approx(100 * probabilities[best], abs=0.02)
-    hold_lens(at, runs, index)
+    check_lens(at, runs, index)
 
 
-def hold_lens(at: Any, runs: Any, index: int) -> None:
+def check_lens(at: Any, runs: Any, index: int) -> None:
     (heat,), curves = matrices(at, "lens_runs"), chart(at, "lens_runs_curves")["data"]
     expected = np.stack([lens[:, index] for _, _, lens in runs], axis=1)  # (positions, 2, n_vocab)
     p = np.array([[softmax(logits) for logits in row] for row in expected])
@@ -162,18 +162,18 @@ def test_without_an_edit_both_runs_are_the_same() -> None:
     assert float(at.metric[2].value.split()[0]) == 0
 
 
-def test_the_chosen_head_is_what_is_offered() -> None:
-    """Until another is picked in the fields; that stays until another is chosen."""
+def test_form_offers_the_chosen_head() -> None:
+    """A head picked in the fields replaces it, until another head is chosen."""
     layer, head = opening()
     first, second = (f"off:{layer}.{(head + n) % N_HEAD}" for n in range(2))
     at = open_page("what_if")
     at.button(key="add_edit").click().run()
-    assert at.query_params["edits"] == first, "that of the page, which opens on it"
+    assert at.query_params["edits"] == first, "the page's opening head"
     at.selectbox(key="edit_head").set_value((head + 1) % N_HEAD).run()
     at.selectbox(key="edit_kind").set_value("window").run()
     at.selectbox(key="edit_kind").set_value("off").run()
     offered = [at.selectbox(key=f"edit_{name}").value for name in ("layer", "head")]
-    assert offered == [layer, head], "drawn anew"
+    assert offered == [layer, head], "after the fields were redrawn"
     at.selectbox(key="edit_head").set_value((head + 1) % N_HEAD).run()
     at.button(key="add_edit").click().run()
     assert at.query_params["edits"] == f"{first},{second}"
@@ -181,12 +181,12 @@ def test_the_chosen_head_is_what_is_offered() -> None:
     at.button(key="add_edit").click().run()
     third = f"off:{at.session_state['layer']}.{(head + 2) % N_HEAD}"
     assert at.query_params["edits"] == f"{first},{second},{third}"
-    at.button(key="undo_0").click().run()  # the latest; the one before gets its focus
+    at.button(key="undo_0").click().run()  # the latest edit; the one before gets the focus
     assert at.button(key="undo_0").label.startswith(f"Layer {second[4]} head {second[6]} is off")
 
 
 def most_changed(edits: str) -> tuple[int, int]:
-    """The head whose weights differ most, anywhere, between an edited run and one without."""
+    """The head with the largest difference in any weight between an edited and an unedited run."""
     model = bundled_model()
     runs = [gpt2viz.trace(model, TEXT, edits=parse_edits(text)) for text in ("", edits)]
     weights = [np.stack([run.stage("weights", n)[0] for n in range(N_LAYER)]) for run in runs]
@@ -194,7 +194,7 @@ def most_changed(edits: str) -> tuple[int, int]:
     return int(apart.argmax() // N_HEAD), int(apart.argmax() % N_HEAD)
 
 
-def test_after_an_edit_the_head_on_screen_is_one_that_it_changes() -> None:
+def test_edit_shows_a_head_that_it_changes() -> None:
     def shown(at: Any) -> tuple[int, int]:
         both = panels(at, "both_sides")
         assert not np.array_equal(both[0], both[1], equal_nan=True)
@@ -208,21 +208,21 @@ def test_after_an_edit_the_head_on_screen_is_one_that_it_changes() -> None:
         at.selectbox(key="edit_head").set_value(2).run()
         at.button(key="add_edit").click().run()
         assert shown(at) == most_changed("off:1.2")
-        assert at.selectbox(key="edit_head").value == 2, "beside the one that was added"
+        assert at.selectbox(key="edit_head").value == 2, "the edited head"
     at = open_page("what_if", text=TEXT, layer="3", head="5")
     at.selectbox(key="edit_layer").set_value(0).run()
     at.button(key="add_edit").click().run()
-    assert shown(at) == (3, 5), "a chosen head that changes stays"
+    assert shown(at) == (3, 5), "a chosen head that changes is kept"
 
 
-def test_every_kind_can_be_added_and_undone() -> None:
+def test_every_kind_of_edit_can_be_added_and_undone() -> None:
     at = open_page("what_if", layer="0", head="0")
     for kind in OURS:
-        if kind == "patch":  # below: it needs a second sentence
+        if kind == "patch":  # tested below, with a second sentence
             continue
         at.selectbox(key="edit_kind").set_value(kind).run()
         at.button(key="add_edit").click().run()
-        if kind == "scale":  # the same again adds up
+        if kind == "scale":  # a repeated edit is added again
             at.button(key="add_edit").click().run()
         if kind == "window":
             at.number_input(key="edit_first").set_value(1).run()
@@ -243,11 +243,11 @@ def test_every_kind_can_be_added_and_undone() -> None:
     assert "No edit yet" in page_text(at)
     at.selectbox(key="edit_kind").set_value("scale").run()
     at.text_input(key="text").set_value("").run().text_input(key="text").set_value("A crane").run()
-    assert at.selectbox(key="edit_kind").value == "off"  # a browser has forgotten the other
+    assert at.selectbox(key="edit_kind").value == "off"  # as a browser forgets the other
 
 
-def test_a_piece_is_taken_from_the_second_sentence() -> None:
-    """Chosen in the form, described on its chip, carried by the link, and the library's own run."""
+def test_patch_from_the_second_sentence() -> None:
+    """It is chosen in the form, described on its chip, kept by the link, and run by the library."""
     text, other = "A crane ate fish", "A dog ate fish"
     at = open_page("what_if", text=text, head="3")
     at.selectbox(key="edit_kind").set_value("patch").run()
@@ -265,7 +265,7 @@ def test_a_piece_is_taken_from_the_second_sentence() -> None:
     at.button(key="add_edit").click().run()
     at.selectbox(key="edit_kind").set_value("off").run()
     assert at.query_params["edits"] == "patch:head_output:1.3:3"
-    assert at.query_params["text2"] == other  # asked for as long as a piece is taken from it
+    assert at.query_params["text2"] == other  # kept while a patch uses it
     chip = at.button(key="undo_0").label.replace("\\", "")
     assert chip == "The output of head 1.3 at 3 (·fish), as in the second text"
     link = {"text": text, "text2": other, "edits": "patch:residual_in:1:1"}
@@ -288,13 +288,13 @@ def test_a_piece_is_taken_from_the_second_sentence() -> None:
         ({"edits": "patch:v:1:1", "text2": "A dog ate fish"}, "It must be edits such as"),
     ],
 )
-def test_a_patch_that_cannot_be_is_one_message(chosen: dict[str, str], expected: str) -> None:
+def test_invalid_patch_is_one_message(chosen: dict[str, str], expected: str) -> None:
     at = open_page("what_if", text="A crane ate fish", **chosen)
     assert expected in notices(at).replace("\\", "")
     assert len(at.warning) == 1
 
 
-def test_an_impossible_edit_is_not_added() -> None:
+def test_impossible_edit_is_not_added() -> None:
     at = open_page("what_if")
     at.selectbox(key="edit_kind").set_value("forbid").run()
     at.selectbox(key="edit_query").set_value(0).run()
@@ -313,7 +313,7 @@ def test_an_impossible_edit_is_not_added() -> None:
         ("forbid:0:0", "Query 0 would see no key at all"),
     ],
 )
-def test_an_edit_that_does_not_fit_is_one_message(edits: str, expected: str) -> None:
+def test_edit_that_does_not_fit_is_one_message(edits: str, expected: str) -> None:
     at = open_page("what_if", edits=edits)
     assert expected in notices(at)
     assert not pictures(at)
@@ -322,8 +322,8 @@ def test_an_edit_that_does_not_fit_is_one_message(edits: str, expected: str) -> 
     assert panels(at, "both_sides")
 
 
-def test_edits_act_on_their_page_only_and_stay_in_the_link() -> None:
-    at = open_page("attention", edits="nofirst,mlp:1")  # heads that are off are its own
+def test_edits_act_only_on_their_page_but_stay_in_links() -> None:
+    at = open_page("attention", edits="nofirst,mlp:1")  # heads that are off do act there
     plain = heatmaps(open_page("attention"), "one_head")["weights"]
     assert_allclose(heatmaps(at, "one_head")["weights"], plain)
     assert at.query_params["edits"] == "nofirst,mlp:1"

@@ -1,4 +1,4 @@
-"""Why does it look there? The table and the words are of the cell's own run, and each way works."""
+"""Why does it look there? Table and text are of the cell's own run, and all links work."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from tests.app.pages import canvas, data_of, heatmaps, open_page, page_text, unp
 from tests.bundled import CATS, N_HEAD, N_LAYER, back, bundled_model, copier, stages, weights
 from tests.numpy_gpt2 import reference
 
-#: Before the names of an SVG's elements.
+#: The namespace of SVG elements.
 SVG = "{http://www.w3.org/2000/svg}"
 LAYER, HEAD = copier()
 HERE = {"text": CATS, "layer": str(LAYER), "head": str(HEAD)}
@@ -43,17 +43,17 @@ COPYING = {**HERE, "query": "8", "key": "2"}
 
 
 def scores(causal: bool = True) -> np.ndarray:
-    """(n_layer, nh, T, T), by NumPy alone."""
+    """NumPy's raw scores, (n_layer, nh, T, T)."""
     return np.array(stages(CATS, causal)["scores"])
 
 
 @each("causal", [True, False])
-def test_the_table_sums_to_the_runs_own_score(causal: bool) -> None:
+def test_table_sums_to_the_runs_score(causal: bool) -> None:
     row = scores(causal)[LAYER, HEAD, 8, : 9 if causal else None]
     for parts, total in (("raw", row[2]), ("beyond", row[2] - row.mean())):
         at = open_page("head", see="why", **COPYING, parts=parts, causal=str(causal).lower())
         shown = heatmaps(at, "why_table")["parts"]
-        assert shown.shape == (N_HEAD + 6, N_HEAD + 6)  # and 5 others, sum
+        assert shown.shape == (N_HEAD + 6, N_HEAD + 6)  # with 5 others and the sum
         assert shown[-1, -1] == pytest.approx(total, rel=1e-4)
         assert_allclose(shown[:-1].sum(axis=0), shown[-1], rtol=1e-4, atol=1e-4)
         assert_allclose(shown[:, :-1].sum(axis=1), shown[:, -1], rtol=1e-4, atol=1e-4)
@@ -62,9 +62,9 @@ def test_the_table_sums_to_the_runs_own_score(causal: bool) -> None:
         assert [float(n) for n in result.groups()] == pytest.approx([row[2]] * 2, rel=1e-4)
 
 
-def test_it_says_the_reason_and_what_is_left_without_a_head() -> None:
+def test_reason_and_the_weight_without_a_head() -> None:
     shown = open_page("head", see="why", what_if="depends", **COPYING)
-    assert not re.findall(r"sum \*\*[\d.]+\*\*, run", page_text(shown))  # no run is made unasked
+    assert not re.findall(r"sum \*\*[\d.]+\*\*, run", page_text(shown))  # none without a request
     at = shown.toggle(key="without").set_value(True).run()
     text, before = page_text(at), back()
     assert f"came after “·cat” before: head {before[0]}.{before[1]} had copied “·cat” there" in text
@@ -83,8 +83,8 @@ def test_it_says_the_reason_and_what_is_left_without_a_head() -> None:
         assert left == f"{run['weights'][LAYER][HEAD, 8, 2]:.2f}"
 
 
-def a_way(model: gpt2viz.Model, run: gpt2viz.Trace) -> tuple[Step, Step, Step]:
-    """From a cell of the last layer over a head of a layer between to one of layer 0."""
+def find_path(model: gpt2viz.Model, run: gpt2viz.Trace) -> tuple[Step, Step, Step]:
+    """A path from a cell of the last layer through a middle layer to a head of layer 0."""
 
     def earlier(cell: Step) -> list[Step]:
         case = gpt2viz.reason(gpt2viz.explain_row(model, run, *cell[:3]), cell.key)
@@ -103,7 +103,7 @@ def a_way(model: gpt2viz.Model, run: gpt2viz.Trace) -> tuple[Step, Step, Step]:
     )
 
 
-def test_what_the_value_carries_sums_to_the_cell_of_the_route() -> None:
+def test_contributions_of_the_value_sum_to_the_route() -> None:
     at = open_page("head", see="why", **COPYING)
     table = at.session_state["_shown"].tables["What the value carries"]
     token = stages(CATS)["logits"][8].argmax()
@@ -113,21 +113,21 @@ def test_what_the_value_carries_sums_to_the_cell_of_the_route() -> None:
     assert f"adds {cell:+.2f}".replace("-", "−") in page_text(at)
 
 
-def test_a_head_opens_and_the_way_back_stays() -> None:
-    """At its end is a head of layer 0, which reads the embeddings."""
+def test_opened_heads_can_be_closed_again() -> None:
+    """The path ends at a head of layer 0, which reads the embeddings."""
     model = bundled_model()
-    cell, over, last = a_way(model, gpt2viz.trace(model, CATS))
+    cell, over, last = find_path(model, gpt2viz.trace(model, CATS))
     chosen = {"text": CATS, "layer": str(cell.layer), "head": str(cell.head)}
     chosen |= {"query": str(cell.query), "key": str(cell.key)}
     at = open_page("head", see="why", **chosen, why=f"{over},{last}")
     shown = heatmaps(at, "why_table")["parts"]
     row = scores()[0, last.head, last.query, : last.query + 1]
-    assert shown.shape == (4, 4)  # token, position, constant: nothing further down
+    assert shown.shape == (4, 4)  # token, position, constant and sum: nothing below
     assert shown[-1, -1] == pytest.approx(row[last.key] - row.mean(), rel=1e-3)
     assert "head" not in str(data_of(at, "why_strands")["keys"])
     weights = heatmaps(at, "why_weights")["weights"]
     assert weights[last.query].argmax() == last.key
-    assert not unpack(canvas(at, "why_weights"))[0]["chooses"], "it is of a cell further down"
+    assert not unpack(canvas(at, "why_weights"))[0]["chooses"], "it belongs to a cell below"
     at.button(key="why_back_1").click().run()
     assert "".join(at.query_params["why"]) == str(over)
     at.button(key="why_back_0").click().run()
@@ -135,7 +135,7 @@ def test_a_head_opens_and_the_way_back_stays() -> None:
     assert unpack(canvas(at, "why_weights"))[0]["chooses"]
 
 
-def test_the_run_leads_to_the_reason_of_the_cell_that_is_written_out() -> None:
+def test_run_links_to_the_reason_of_its_cell() -> None:
     at = open_page("head", **COPYING)
     assert "came after" not in page_text(at)
     at.button(key="ask_why").click().run()
@@ -144,7 +144,7 @@ def test_the_run_leads_to_the_reason_of_the_cell_that_is_written_out() -> None:
     assert f"from 8 ·cat to 2 ·sat: weight {weight:.2f}" in page_text(at)
 
 
-def test_another_cell_begins_anew() -> None:
+def test_another_cell_resets_the_path() -> None:
     at = open_page("head", see="why", **COPYING, why="0.0:2:1")
     assert "→ **head 0.0, from 2" in page_text(at)
     at.selectbox(key="key").set_value(3).run()
@@ -156,13 +156,13 @@ def test_another_cell_begins_anew() -> None:
     "parameter",
     ["1.0:2:1", f"0.{N_HEAD}:2:1", "0.0:3:1", "0.0:2:3", "0.0:2:1,0.0:1:0", "0.0"],
 )
-def test_a_way_that_is_none_is_told(parameter: str) -> None:
+def test_invalid_path_is_reported(parameter: str) -> None:
     at = open_page("head", see="why", **COPYING, why=parameter)
     assert "heads of earlier layers" in at.warning[0].value
     assert "why" not in at.query_params
 
 
-def test_without_the_mask_a_later_key_can_be_asked_for() -> None:
+def test_later_key_is_explained_without_the_mask() -> None:
     later = {**COPYING, "query": "2", "key": "8"}
     assert "The mask hides this key from this query" in page_text(
         open_page("head", see="why", **later)
@@ -173,7 +173,7 @@ def test_without_the_mask_a_later_key_can_be_asked_for() -> None:
     assert shown[-1, -1] == pytest.approx(row[8] - row.mean(), rel=1e-4)
 
 
-def test_a_long_run_makes_one_more_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_long_run_makes_only_one_more_run(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gpt2viz.run.tracer.EXPLICIT_BYTES", 0)
     text = page_text(
         open_page("head", see="why", **COPYING | {"text": f"{CATS}.", "without": "true"})
@@ -182,9 +182,7 @@ def test_a_long_run_makes_one_more_and_no_more(monkeypatch: pytest.MonkeyPatch) 
     assert len(re.findall(r"sum \*\*[\d.]+\*\*", text)) > 1
 
 
-def test_a_click_opens_the_head_of_its_column_or_under_sum_of_its_row(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_click_opens_the_head_of_its_column_or_row(monkeypatch: pytest.MonkeyPatch) -> None:
     model = bundled_model()
     case = gpt2viz.reason(gpt2viz.explain_row(model, gpt2viz.trace(model, CATS), LAYER, HEAD, 8), 2)
     panel = reason_map(case).matrices[0]
@@ -214,9 +212,9 @@ def test_a_click_opens_the_head_of_its_column_or_under_sum_of_its_row(
     assert put[2:] == [(Step(0, 0, 2, first[2].argmax()),)]
 
 
-def hold_exported(drawn: Thumbnails, hops: Sequence[Hop]) -> None:
-    """In the file an arrow leads from the middle of each head to above the one before; what goes in
-    comes from above all."""
+def check_export(drawn: Thumbnails, hops: Sequence[Hop]) -> None:
+    """In the exported file an arrow leads from the middle of each head to the top of the next, and
+    the first arrow comes from above all heads."""
     sheet = fromstring(svg.draw(drawn, LIGHT).svg())  # noqa: S314 (our own)
     heads = {}
     for n, image in enumerate(sheet.iter(f"{SVG}image")):
@@ -238,14 +236,14 @@ def hold_exported(drawn: Thumbnails, hops: Sequence[Hop]) -> None:
     assert texts[-1].startswith(hops[-1].by.part)
     table = drawn.table()
     written = table[table["series"] == "share of the arrow"]
-    assert_allclose(written["y"], [hop.by.share for hop in hops], rtol=1e-5)  # of two runs
+    assert_allclose(written["y"], [hop.by.share for hop in hops], rtol=1e-5)  # from another run
     names = [f"head {hop.step.layer}.{hop.step.head}" for hop in hops]
-    starts = [*names[1:], "embeddings"]  # it ends at the text's own vectors
+    starts = [*names[1:], "embeddings"]  # it ends at the embeddings
     assert written["x"].tolist() == [f"{a} → {b}" for a, b in zip(starts, names, strict=True)]
 
 
-def test_the_path_is_drawn_said_and_opened(monkeypatch: pytest.MonkeyPatch) -> None:
-    look = Step(2, 7, 8, 1)  # the path goes on to a head whose number isn't its layer's
+def test_strongest_path_is_drawn_listed_and_opened(monkeypatch: pytest.MonkeyPatch) -> None:
+    look = Step(2, 7, 8, 1)  # the next head's number differs from its layer's
     chosen = {name: str(n) for name, n in look._asdict().items()}
     at = open_page("head", see="why", text=CATS, **chosen, parts="path")
     model = bundled_model()
@@ -256,7 +254,7 @@ def test_the_path_is_drawn_said_and_opened(monkeypatch: pytest.MonkeyPatch) -> N
     (drawn,) = (p for p in shown if isinstance(p, Thumbnails))
     assert drawn.arrows[0].written == f"{100 * hops[0].by.share:.0f} %"
     assert drawn.arrows[-1].written == f"{hops[-1].by.part} {100 * hops[-1].by.share:.0f} %"
-    hold_exported(drawn, hops)
+    check_export(drawn, hops)
     assert_allclose(drawn.tiles, weights(CATS), atol=1e-5)
     table = at.session_state["_shown"].tables[f"{drawn.what}, in numbers"]
     assert table["strongest part"].tolist() == [str(hop.by) for hop in hops]
@@ -271,7 +269,7 @@ def test_the_path_is_drawn_said_and_opened(monkeypatch: pytest.MonkeyPatch) -> N
     assert put == [(Step(0, 3, 7, 7),)]
 
 
-def test_a_way_goes_along_with_its_tokens() -> None:
+def test_path_moves_with_its_tokens() -> None:
     steps = parse_steps("1.4:8:2,0.0:2:1")
     assert steps == (Step(1, 4, 8, 2), Step(0, 0, 2, 1))
     assert ",".join(map(str, remap_steps(steps, lambda n: n + 1))) == "1.4:9:3,0.0:3:2"
@@ -282,13 +280,15 @@ def test_a_way_goes_along_with_its_tokens() -> None:
 
 
 @pytest.fixture
-def drawn(monkeypatch: pytest.MonkeyPatch) -> dict[str, tuple[Panel, clicks.ExplainLink | None]]:
-    """Every head's panel that a page has drawn, by its title, with the way that leads from it."""
+def head_panels(
+    monkeypatch: pytest.MonkeyPatch,
+) -> dict[str, tuple[Panel, clicks.ExplainLink | None]]:
+    """The panel and explanation link of each head that a page draws, by title."""
     results: dict[str, tuple[Panel, clicks.ExplainLink | None]] = {}
-    way = clicks.explain_link
+    link = clicks.explain_link
 
     def keep(panel: Panel, of_page: RunKey | None) -> clicks.ExplainLink | None:
-        expected = way(panel, of_page)
+        expected = link(panel, of_page)
         if panel.head is not None:
             results[panel.title] = panel, expected
         return expected
@@ -297,14 +297,14 @@ def drawn(monkeypatch: pytest.MonkeyPatch) -> dict[str, tuple[Panel, clicks.Expl
     return results
 
 
-def went(
+def opened_query(
     monkeypatch: pytest.MonkeyPatch,
     panel: Panel,
     expected: clicks.ExplainLink,
     row: int,
     column: int,
 ) -> dict[str, str]:
-    """The parameters in the address of the page that opens."""
+    """The parameters of the page that a click on a cell opens."""
     opened: list[dict[str, str]] = []
     with monkeypatch.context() as patch:
         patch.setattr(address, "parameters", lambda requested: address_after(HERE, requested))
@@ -328,18 +328,18 @@ def address_after(before: Mapping[str, str], requested: clicks.ExplainLink) -> d
         ("what_if", {"edits": "off:0.1,forbid:5:2"}, "Baseline"),
     ],
 )
-def test_the_run_that_is_explained_is_that_of_the_cell(
+def test_explained_run_is_the_cells_run(
     page: str,
     more: dict[str, str],
     title: str,
-    drawn: dict[str, tuple[Panel, clicks.ExplainLink | None]],
+    head_panels: dict[str, tuple[Panel, clicks.ExplainLink | None]],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     open_page(page, **HERE, **more)
-    panel, expected = next(result for name, result in drawn.items() if name.startswith(title))
+    panel, expected = next(result for name, result in head_panels.items() if name.startswith(title))
     assert expected is not None
     row, column = 5, 1 + 3 * (title == "Changed")
-    at = open_page("head", **{**more, **went(monkeypatch, panel, expected, row, column)})
+    at = open_page("head", **{**more, **opened_query(monkeypatch, panel, expected, row, column)})
     assert not at.warning
     weight = panel.values[row, column]
     assert panel.values[row].std() > 0
@@ -349,7 +349,7 @@ def test_the_run_that_is_explained_is_that_of_the_cell(
     assert np.array_equal(shown, panel.values)
 
 
-def test_the_edits_are_said_and_taken_away_with_one_click() -> None:
+def test_edits_are_named_and_removed_by_one_click() -> None:
     edits = "off:0.1,forbid:8:2"
     at = open_page("head?see=why", **COPYING, edits=edits, edited="true")
     message = "**Edited run**: Layer 0 head 1 is off: its output is 0 · Query 8"
@@ -359,12 +359,12 @@ def test_the_edits_are_said_and_taken_away_with_one_click() -> None:
     assert "changed run" not in page_text(at)
     weight = weights(CATS)[LAYER, HEAD, 8, 2]
     assert f"from 8 ·cat to 2 ·sat: weight {weight:.2f}" in page_text(at)
-    assert "".join(at.query_params["edits"]) == edits  # What if has them still
+    assert "".join(at.query_params["edits"]) == edits  # What if still has them
     assert not [t for t in open_page("head?see=why", **COPYING).toggle if t.key == "edited"]
 
 
-def test_a_head_is_left_out_of_the_edited_run() -> None:
-    """The run without it has the edits too, and so has the link to What if."""
+def test_run_without_a_head_keeps_the_edits() -> None:
+    """So does the link to What if."""
     at = open_page("head?see=why&without=true&edits=scale:0.0:2,mlp:0&edited=true", **COPYING)
     links = [
         link.proto.query_string for link in at.get("page_link") if "off" in link.proto.query_string
@@ -388,13 +388,13 @@ def test_a_head_is_left_out_of_the_edited_run() -> None:
         ("off:7.0", "Undo that edit, or choose another sentence or model."),
     ],
 )
-def test_edits_that_cannot_be_explained_are_told(edits: str, expected: str) -> None:
+def test_unexplainable_edits_are_reported(edits: str, expected: str) -> None:
     at = open_page("head", **HERE, see="why", edits=edits, edited="true")
     assert expected in " ".join(warning.value for warning in at.warning)
 
 
-def test_cells_that_lead_nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of many heads or cells in one, of patched runs, of what can't be typed or named."""
+def test_cells_without_an_explanation_link(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pooled cells, patched runs, texts that can't be typed and models without a name have none."""
     monkeypatch.setattr(address, "get_chosen", lambda _parameter: None)
     room = {"text": CATS}
     monkeypatch.setattr(address, "parameters", lambda requested: address_after(room, requested))
@@ -403,41 +403,41 @@ def test_cells_that_lead_nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
     own = one_head(measure, HEAD, "", "")
     here = trace.key
     assert own.head == HeadOfRun(here, LAYER, HEAD)
-    for none in (word_measure(measure, trace), mean_of_heads(measure)):
-        assert one_head(none, 0, "", "").head is None
+    for no_head in (word_measure(measure, trace), mean_of_heads(measure)):
+        assert one_head(no_head, 0, "", "").head is None
     assert pool_panel(own, 9).head is None
     assert crop(own, range(2, 5), range(1, 3)).head == own.head
 
-    def way(run: RunKey, of_page: RunKey | None = here) -> clicks.ExplainLink | None:
+    def link(run: RunKey, of_page: RunKey | None = here) -> clicks.ExplainLink | None:
         return clicks.explain_link(replace(own, head=HeadOfRun(run, LAYER, HEAD)), of_page)
 
-    assert way(here) == {
+    assert link(here) == {
         parameters.SEE: "why",
         parameters.LAYER: LAYER,
         parameters.HEAD: HEAD,
         parameters.WHY: (),
         parameters.EDITED: False,
     }
-    assert way(here, None) is None
+    assert link(here, None) is None
     tokenizer = bundled_model().tokenizer
     cut = tuple(tokenizer.encode("🦩"))[:1]  # half a character
-    assert way(replace(here, token_ids=cut)) is None
+    assert link(replace(here, token_ids=cut)) is None
     dog = tuple(tokenizer.encode("The dog"))
-    result = way(replace(here, token_ids=dog))
+    result = link(replace(here, token_ids=dog))
     assert result is not None
     assert result[parameters.TEXT] == "The dog"
-    monkeypatch.setattr(address, "get_chosen", lambda _parameter: True)  # <|endoftext|> goes first
+    monkeypatch.setattr(address, "get_chosen", lambda _parameter: True)  # <|endoftext|> is first
     first = tuple(tokenizer.encode("The dog", bos=True))
-    assert (way(replace(here, token_ids=first)) or {})[parameters.TEXT] == "The dog"
-    assert way(replace(here, token_ids=dog)) is None
+    assert (link(replace(here, token_ids=first)) or {})[parameters.TEXT] == "The dog"
+    assert link(replace(here, token_ids=dog)) is None
     long = tuple(tokenizer.encode("The dog " * 300, bos=True))
-    assert way(replace(here, token_ids=long)) is None  # no address has room for it
+    assert link(replace(here, token_ids=long)) is None  # too long for an address
     patched = replace(here, edits=parse_edits("patch:q:1.2"), patch_from=here.token_ids)
-    assert way(patched) is None
-    assert way(replace(here, model="step 300")) is None  # a point of a training
+    assert link(patched) is None
+    assert link(replace(here, model="step 300")) is None  # a checkpoint of a training
     monkeypatch.setattr(run_cache, "model_folders", lambda: {"other": None})
-    assert (way(replace(here, model="other")) or {})[parameters.MODEL] == "other"
+    assert (link(replace(here, model="other")) or {})[parameters.MODEL] == "other"
     room |= {"text2": "x" * address.LONGEST_TEXT, "a": "y" * 1000, "b": "z" * 1000}
-    assert way(here) is not None
+    assert link(here) is not None
     room |= {"c": "z" * 2000}
-    assert way(here) is None
+    assert link(here) is None

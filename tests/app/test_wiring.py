@@ -1,4 +1,4 @@
-"""Wiring: what stands on the page is what the weights, the run and a patch of the path say."""
+"""Wiring: the page matches the weights, the run and a patch of the path."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ from tests.bundled import CATS, bundled_model
 from tests.checkpoints import write_checkpoint
 
 
-def drawn(at: Any) -> list[tuple[str, str]]:
-    """Every edge of the picture, and what the pointer says of it."""
+def drawn_edges(at: Any) -> list[tuple[str, str]]:
+    """Every edge of the picture, with its hover text."""
     results = [trace for trace in chart(at, "wiring")["data"] if "marker" in trace]
     return [tuple(point) for trace in results for point in trace.get("customdata", [])]
 
 
-def test_it_opens_with_the_heads_that_copy() -> None:
+def test_page_opens_with_the_copying_heads() -> None:
     at = open_page("find?find=wiring", text=CATS)
     model = bundled_model()
     run, result = gpt2viz.trace(model, CATS), gpt2viz.composition(model)
@@ -53,7 +53,7 @@ def test_it_opens_with_the_heads_that_copy() -> None:
     assert f"(z = {first.kernel_z:.1f})" in text
     assert f"The strongest 20 of {above.above} edges above chance are drawn." in text
     assert f"z > {above.limit:.1f}" in text
-    edges = dict(drawn(at))
+    edges = dict(drawn_edges(at))
     assert sorted(edges) == sorted(map(str, above.edges))
     table = at.dataframe[0].value
     assert_allclose(table["z"], [edge.kernel_z for edge in above.edges])
@@ -67,13 +67,13 @@ def test_it_opens_with_the_heads_that_copy() -> None:
     assert_allclose(heatmaps(at, "joint")["joint"], pattern, atol=1e-6)
 
 
-def test_the_address_says_what_is_drawn() -> None:
+def test_address_selects_the_edges() -> None:
     chosen = {"measure": "ratio", "into": "v", "most": "10", "edge": "0.1:3.2:q", "query": "4"}
     at = open_page("find?find=wiring", text=CATS, **chosen)
     model = bundled_model()
     result = gpt2viz.composition(model)
     above, edge = top_edges(result, "ratio", ["v"], 10), result.edge((0, 1), (3, 2), "q")
-    assert sorted(name for name, _ in drawn(at)) == sorted(map(str, (*above.edges, edge)))
+    assert sorted(name for name, _ in drawn_edges(at)) == sorted(map(str, (*above.edges, edge)))
     assert_allclose(at.dataframe[0].value["ratio"], [e.ratio for e in (*above.edges, edge)])
     run = gpt2viz.trace(model, CATS)
     here = edge_share(model, run, edge, 4)
@@ -86,7 +86,7 @@ def test_the_address_says_what_is_drawn() -> None:
 
 
 @each("raw", ["0.0:0.1:k", "0.0:9.0:k", "0.0:1.0:x", "<b>"])
-def test_an_edge_that_is_none_is_one_message(raw: str) -> None:
+def test_invalid_edge_is_one_message(raw: str) -> None:
     at = open_page("find?find=wiring", edge=raw, measure="size", most="7")
     (warning,) = at.warning
     assert "edge: " in warning.value
@@ -96,23 +96,23 @@ def test_an_edge_that_is_none_is_one_message(raw: str) -> None:
     assert "copy together" in page_text(at)
 
 
-def test_a_click_chooses_the_edge_of_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_click_chooses_the_edge(monkeypatch: pytest.MonkeyPatch) -> None:
     put: list[Any] = []
-    monkeypatch.setattr(address, "put", lambda *given: put.append(given))
+    monkeypatch.setattr(address, "put", lambda *arguments: put.append(arguments))
     edge = Edge((0, 10), (11, 3), "v", 0.1, 4.5, 3.2, 4.5)
     wiring._choose(Cell(str(edge), 0, 0))
     assert put == [(parameters.EDGE, (edge[:3],))]
     assert str(put[0][1][0]) == "0.10:11.3:v"
 
 
-def test_a_path_is_patched_when_it_is_asked_for() -> None:
+def test_path_is_patched_on_request() -> None:
     first, second = "A crane ate fish. A crane ate", "A crane ate grass. A crane ate"
     model = bundled_model()
     edge = top_edges(gpt2viz.composition(model)).edges[1]
     requested = {"text": first, "text2": second, "edge": str(EdgeName(*edge[:3]))}
     at = open_page("find?find=wiring", **requested)
     assert "Patching the path" not in page_text(at)
-    assert dict(drawn(at))[str(edge)].endswith("choose it to patch its path")
+    assert dict(drawn_edges(at))[str(edge)].endswith("choose it to patch its path")
     at = open_page("find?find=wiring", **requested, path="true")
     answer = telling_answers(*(gpt2viz.trace(model, text) for text in (first, second)))
     result = gpt2viz.patch_path(model, first, second, *edge[:3], answer)
@@ -124,12 +124,12 @@ def test_a_path_is_patched_when_it_is_asked_for() -> None:
         at
     )
     assert f"with the path of the first it is {expected[1]}." in page_text(at)
-    edges = dict(drawn(at))
+    edges = dict(drawn_edges(at))
     assert edges[str(edge)].endswith(f"patched: {share}")
-    assert sum("choose it" in pointed for pointed in edges.values()) == len(edges) - 1
+    assert sum("choose it" in hover for hover in edges.values()) == len(edges) - 1
 
 
-def test_a_tokens_own_hyphen_is_no_minus() -> None:
+def test_hyphen_in_a_token_is_not_a_minus() -> None:
     words = wiring.effect_in_words(PatchedPath(-0.5, -2, 1), "-", "-ish")
     assert r"The logit of “\-” minus that of “\-ish” is −2.00 in the first " in words
 
@@ -142,27 +142,27 @@ def test_a_tokens_own_hyphen_is_no_minus() -> None:
         ({}, "No edge is above chance"),
     ],
 )
-def test_where_there_is_nothing_to_wire(
+def test_models_without_wiring_are_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sizes: dict[str, Any], expected: str
 ) -> None:
     folder = write_checkpoint(tmp_path / f"random{len(sizes)}{sizes.get('n_layer', '')}", **sizes)
     monkeypatch.setenv(settings.MODELS_VARIABLE, str(folder))
     at = open_page("find?find=wiring", model=folder.name, text="A crane ate fish")
-    assert page_text(at).count(expected) == 1 + (not sizes)  # beside the graph too
+    assert page_text(at).count(expected) == 1 + (not sizes)  # also beside the graph
     if not sizes:
-        assert drawn(at) == []
+        assert drawn_edges(at) == []
         result = gpt2viz.composition(gpt2viz.load_model(folder))
         assert np.nanmax([np.nanmax(z) for z in result.kernel_z.values()]) < top_edges(result).limit
         assert "Yet in the weights" in page_text(at)
 
 
-def test_reading_the_weights_can_be_cancelled_and_begun_anew(
+def test_reading_weights_can_be_cancelled_and_restarted(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A bar with the time left until it is done; nothing is drawn of half a wiring."""
+    """A progress bar shows the time left; a partial wiring isn't drawn."""
     half, go_on = Event(), Event()
 
-    def slowly(model: gpt2viz.Model, tell: Callable[[float], object]) -> gpt2viz.Composition:
+    def slow(model: gpt2viz.Model, tell: Callable[[float], object]) -> gpt2viz.Composition:
         tell(0.5)
         half.set()
         assert go_on.wait(60)
@@ -170,7 +170,7 @@ def test_reading_the_weights_can_be_cancelled_and_begun_anew(
         return gpt2viz.composition(model)
 
     monkeypatch.setattr(jobs, "cached_scores", lambda *_: {})
-    monkeypatch.setattr(jobs, "cached_composition", slowly)
+    monkeypatch.setattr(jobs, "cached_composition", slow)
     monkeypatch.setattr(jobs, "WAIT", 0)
     monkeypatch.setenv(settings.MODELS_VARIABLE, str(folder))
     at = open_page("find?find=wiring", model=folder.name, text="A crane ate fish")

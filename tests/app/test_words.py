@@ -1,4 +1,4 @@
-"""The words and the code round the pictures say what is so on this page, for this run."""
+"""The text and code around the pictures are right for this page and run."""
 
 from __future__ import annotations
 
@@ -15,12 +15,11 @@ from gpt2viz.pictures.palette import LIGHT
 from gpt2viz.run import stages
 from gpt2viz.run.provenance import MARK
 from tests.app.cases import each
-from tests.app.pages import canvas, chips, notices, open_page, plain, press
-from tests.app.pages import header_of as of_message
+from tests.app.pages import canvas, chips, header_of, notices, open_page, plain, press
 from tests.bundled import bundled_model, ids_of
 from tests.pictures.samples import heatmaps
 
-#: What choosing a token does, by page and address; "" where it does nothing.
+#: The effect of choosing a token, by page and parameters; "" for none.
 CHOOSING = [
     *(
         (page, {}, sentence.LIGHT_UP)
@@ -44,7 +43,7 @@ CHOOSING = [
 
 
 @each(("page", "parameters", "does"), CHOOSING)
-def test_the_chips_say_what_choosing_one_does(
+def test_chips_explain_the_effect_of_choosing(
     page: str, parameters: dict[str, str], does: str
 ) -> None:
     text = "The cat sat on the mat and the cat sat"
@@ -54,21 +53,21 @@ def test_the_chips_say_what_choosing_one_does(
     (name,) = (b.proto for b in at.markdown if result["name"] in plain(b.value) and b.proto.help)
     assert plain(name.help) == f"{sentence.A_CHIP} {does}".strip()
     assert (result["disabled"], result["chosen"]) == ((False, 1) if does else (True, None))
-    if does in ("", sentence.LIGHT_UP):  # what else it does, another test holds by numbers
+    if does in ("", sentence.LIGHT_UP):  # other effects have tests of their numbers
         other = open_page(page, text=text, query="3", **parameters)
         lights_up = _frames(at) != _frames(other)
         assert lights_up == bool(does)
 
 
 def _frames(at: AppTest) -> list[str]:
-    """Every matrix of the page with its frames."""
+    """The start of each canvas's message, which has its frames."""
     canvases = [c.proto.bytes for c in at.get("bidi_component") if c.proto.bytes]
-    return [str(sent[:4000]) for sent in canvases]
+    return [str(message[:4000]) for message in canvases]
 
 
-def test_more_heads_are_others() -> None:
+def test_additional_heads_exclude_the_chosen_one() -> None:
     at = open_page("attention", picture="lines", head="3", more="3,4")
-    assert of_message(canvas(at, "one_head"))["head"]["more"] == [3, 4]
+    assert header_of(canvas(at, "one_head"))["head"]["more"] == [3, 4]
     (lines,) = (name for name in at.session_state["_shown"].pictures if "as lines" in name)
     assert "head 3, 4, as lines" in lines
     assert not notices(at)
@@ -78,7 +77,7 @@ def test_more_heads_are_others() -> None:
 
 
 @each(("text", "there"), [("a\nb", True), ("a\rb", True), ("a b", False)])
-def test_the_box_shows_what_is_run(text: str, there: bool) -> None:
+def test_text_box_shows_the_text_of_the_run(text: str, there: bool) -> None:
     at = open_page("side_by_side?differs=text", text=text, text2=text)
     for key in ("text", "text2"):
         boxes = [box for box in [*at.text_area, *at.text_input] if box.key == key]
@@ -89,7 +88,7 @@ def test_the_box_shows_what_is_run(text: str, there: bool) -> None:
 
 
 @each(("page", "name"), [("shapes", "filter"), ("models", "word"), ("predict", "explain")])
-def test_a_box_of_one_line_takes_no_line_break(page: str, name: str) -> None:
+def test_one_line_box_rejects_line_breaks(page: str, name: str) -> None:
     at = open_page(
         page, **{name: "a\nb", "part": "tokenizer"} if page == "models" else {name: "a\nb"}
     )
@@ -104,8 +103,8 @@ def test_a_box_of_one_line_takes_no_line_break(page: str, name: str) -> None:
         ("the cat  ", "ends with 2 spaces", "Remove them"),
     ],
 )
-def test_a_space_at_the_end_is_told_and_taken_away(text: str, expected: str, label: str) -> None:
-    """On every page: see ``test_behaviour``."""
+def test_trailing_spaces_are_reported_and_removed(text: str, expected: str, label: str) -> None:
+    """For every page, see ``test_behaviour``."""
     at = open_page("predict", text=text)
     assert expected in plain(" ".join(c.value for c in at.caption))
     press(at, label)
@@ -119,7 +118,7 @@ def test_a_space_at_the_end_is_told_and_taken_away(text: str, expected: str, lab
 
 
 @each("keys", [{}, {"keys": "0"}])
-def test_a_rank_that_is_none_is_noted(keys: dict[str, str]) -> None:
+def test_unknown_rank_is_noted(keys: dict[str, str]) -> None:
     at = open_page("find", find="look", rank="junk", **keys)
     assert notices(at).startswith("rank: junk")
     assert "rank" not in at.query_params
@@ -144,7 +143,7 @@ RUNS = [
 
 
 @each(("run", "name", "why", "formula"), RUNS)
-def test_why_a_cell_is_masked(
+def test_reason_of_a_masked_cell(
     run: tuple[bool, str], name: str | None, why: str, formula: str
 ) -> None:
     causal, edits = run
@@ -178,7 +177,7 @@ def test_why_a_cell_is_masked(
         ("A crane", "false", "mask is off", None),
     ],
 )
-def test_the_pages_say_how_this_run_was_masked(
+def test_pages_describe_the_runs_mask(
     text: str, causal: str, expected: str, counted: str | None
 ) -> None:
     shown = open_page("shapes", text=text, causal=causal).session_state["_shown"].tables
@@ -193,7 +192,7 @@ def test_the_pages_say_how_this_run_was_masked(
     assert all(counted in tip for tip in tips if counted)
 
 
-def test_a_logit_minus_itself_is_not_offered() -> None:
+def test_difference_of_a_logit_with_itself_is_not_offered() -> None:
     at = open_page("predict")
     explain, minus = (at.selectbox(key=key) for key in ("explain", "minus"))
     assert explain.value in explain.options
@@ -212,7 +211,7 @@ def test_a_logit_minus_itself_is_not_offered() -> None:
         ("side_by_side?differs=text", "weights", 1),
     ],
 )
-def test_the_line_that_made_the_tensor_is_marked(page: str, key: str, layer: int | None) -> None:
+def test_line_that_made_the_tensor_is_marked(page: str, key: str, layer: int | None) -> None:
     at = open_page(page, layer="1", head="2")
     record = gpt2viz.trace(bundled_model(), "A crane ate fish").record(key, layer)
     assert record is not None

@@ -1,4 +1,4 @@
-"""A long text: shrunk by the largest, cell by cell in a part, by the server and the browser."""
+"""A long text: pooled by maximum, cell by cell in a part, by the server and the browser."""
 
 from __future__ import annotations
 
@@ -64,16 +64,16 @@ def expected(folder: Path) -> Any:
 
 
 @pytest.fixture(autouse=True)
-def shown(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def _list_model(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(settings.MODELS_VARIABLE, str(folder))
 
 
-def look(page: str, **more: str) -> AppTest:
+def open_long(page: str, **more: str) -> AppTest:
     return open_page(page, model="long", text=TEXT, layer="1", head="2", **more)
 
 
-def test_the_whole_text_shows_the_largest_of_every_block(expected: Any) -> None:
-    at = look("attention")
+def test_whole_text_is_pooled_by_maximum(expected: Any) -> None:
+    at = open_long("attention")
     (large,), every = matrices(at, "one_head"), heatmaps(at, "all_heads")
     assert_allclose(large.values, blocks(expected["weights"][1][2], 256), **TOLERANCE)
     for head, weights in enumerate(expected["weights"][1]):
@@ -87,8 +87,8 @@ def test_the_whole_text_shows_the_largest_of_every_block(expected: Any) -> None:
     assert sum(nbytes) < 0.5e6
 
 
-def test_a_part_is_shown_cell_by_cell(expected: Any) -> None:
-    at = look("attention", zoom="300,340,290,350", query="310")
+def test_part_is_shown_cell_by_cell(expected: Any) -> None:
+    at = open_long("attention", zoom="300,340,290,350", query="310")
     (large,), every = matrices(at, "one_head"), heatmaps(at, "all_heads")
     part = np.s_[300:340, 290:350]
     assert_allclose(large.values, expected["weights"][1][2][part], **TOLERANCE)
@@ -99,7 +99,7 @@ def test_a_part_is_shown_cell_by_cell(expected: Any) -> None:
     assert_array_equal(large.masked, np.arange(290, 350) > np.arange(300, 340)[:, None])
     message = data_of(at, "part_note")
     assert message["part"] == [300, 340, 290, 350]
-    assert not message["here"], "the browser hasn't got the numbers of so many tokens"
+    assert not message["here"], "the browser lacks the numbers of that many tokens"
 
 
 @each(
@@ -115,27 +115,27 @@ def test_a_part_is_shown_cell_by_cell(expected: Any) -> None:
 def test_every_page_shows_the_part(
     expected: Any, page: str, chart: str, panel: str, key: str
 ) -> None:
-    at = look(page, zoom="300,340,290,350", layers="0,1", causal="true")
+    at = open_long(page, zoom="300,340,290,350", layers="0,1", causal="true")
     results = panels(at, chart)
     layer = expected[key][1][2][300:340, 290:350]
     assert any(z.shape == layer.shape and np.allclose(z, layer, **TOLERANCE) for z in results)
     assert panel in heatmaps(at, chart)
 
 
-def test_dimensions_stay_whole(expected: Any) -> None:
-    at = look("head", zoom="300,340,290,350")
+def test_channels_are_not_cut(expected: Any) -> None:
+    at = open_long("head", zoom="300,340,290,350")
     q = heatmaps(at, "stage_q")["q"]
     assert_allclose(q, expected["q"][1][2][300:340], **TOLERANCE)
 
 
 @each("part", ["400,600,400,600", "20,10,0,5", "a"])
-def test_a_part_that_is_not_there_is_the_whole(part: str) -> None:
-    at = look("attention", zoom=part)
+def test_invalid_part_is_ignored(part: str) -> None:
+    at = open_long("attention", zoom=part)
     assert heatmaps(at, "one_head")["weights"].shape == (256, 256)
 
 
 @each("page", ["attention", "head", "side_by_side", "side_by_side?differs=mask", "what_if"])
-def test_a_part_is_named_wherever_it_is_shown(page: str) -> None:
+def test_part_is_named_in_titles_and_pictures(page: str) -> None:
     text = "The cat sat on the mat and the cat sat"
     part = "queries 3 to 6, keys 2 to 5"
     view = {"layer": "1", "head": "2", "model": "stories"}
@@ -160,7 +160,7 @@ def test_a_part_is_named_wherever_it_is_shown(page: str) -> None:
     assert message["rest"].startswith(start)
 
 
-def test_a_part_of_one_text_is_no_part_of_the_next() -> None:
+def test_part_is_reset_for_another_text() -> None:
     at = open_page("attention", model="stories", text="The cat sat on the mat", zoom="2,5,1,4")
     assert heatmaps(at, "one_head")["weights"].shape == (3, 3)
     at.selectbox(key="show").select("norms").run()
@@ -170,14 +170,14 @@ def test_a_part_of_one_text_is_no_part_of_the_next() -> None:
     assert "zoom" not in at.query_params
 
 
-def test_nor_is_one_that_the_browser_cut_out_just_before() -> None:
+def test_part_cut_by_the_browser_is_reset_too() -> None:
     at = open_page("attention", model="stories", text="The cat sat on the mat", zoom="2,5,1,4")
     at.query_params["zoom"] = "3,5,2,4"
     at.text_input(key="text").set_value("The cat sat on the hat").run()
     assert heatmaps(at, "one_head")["weights"].shape == (6, 6)
     assert "zoom" not in at.query_params
     assert not at.warning
-    at.query_params |= {"zoom": "3,5,2,4", "text": "The cat sat on the mat"}  # as Back has it
+    at.query_params |= {"zoom": "3,5,2,4", "text": "The cat sat on the mat"}  # as after Back
     assert heatmaps(at.run(), "one_head")["weights"].shape == (2, 2)
     at = open_page("attention", model="stories", text="The cat sat on the mat ")
     at.query_params["zoom"] = "3,5,2,4"
@@ -186,16 +186,14 @@ def test_nor_is_one_that_the_browser_cut_out_just_before() -> None:
     assert "zoom" not in at.query_params
 
 
-def test_a_drag_inside_one_cell_takes_in_nothing_and_a_way_leads_back(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_drag_selects_cells_and_the_whole_is_restored(monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[object] = []
     monkeypatch.setattr(address, "put", lambda *put: calls.append(put))
     names = tuple(str(n) for n in range(T))
     part = Window(range(300, 304), range(290, 296), T)
     whole = Panel("", np.zeros((T, T), np.float32), Axis("query", names), Axis("key", names))
     drag = part.drag(part.fit(whole)).choose
-    drag(Dragged("weights", (2, 1), (1, 3)))  # from 1.2 to 1.4: no cell's middle is in it
+    drag(Dragged("weights", (2, 1), (1, 3)))  # from 1.2 to 1.4, which includes no cell's middle
     drag(Dragged("weights", (1, 2), (4, 3)))
     assert not calls
     drag(Dragged("weights", (1, 2), (3, 3)))
@@ -203,8 +201,8 @@ def test_a_drag_inside_one_cell_takes_in_nothing_and_a_way_leads_back(
     assert calls == [(parameters.ZOOM, (301, 303, 293, 294)), (parameters.ZOOM, ())]
 
 
-def test_a_long_text_shows_its_chips_part_by_part_around_the_chosen_one() -> None:
-    at = look("attention", query="300")
+def test_chips_of_a_long_text_start_at_the_chosen_token() -> None:
+    at = open_long("attention", query="300")
     drawn = chips(at)
     assert (drawn["first"], len(drawn["labels"]), drawn["chosen"]) == (256, 128, 300)
     assert at.selectbox(key="from").value == 256
@@ -221,11 +219,11 @@ def test_a_long_text_shows_its_chips_part_by_part_around_the_chosen_one() -> Non
     assert frames(at, "one_head"), "its row is framed"
 
 
-def test_lines_are_drawn_of_a_part_that_they_can_be_told_apart_in() -> None:
-    whole = look("attention", picture="lines")
+def test_lines_are_drawn_for_small_parts_only() -> None:
+    whole = open_long("attention", picture="lines")
     assert "weights" in heatmaps(whole, "one_head")
     assert any("Lines need" in caption.value for caption in whole.caption)
-    part = look("attention", picture="lines", zoom="100,160,40,120")
+    part = open_long("attention", picture="lines", zoom="100,160,40,120")
     assert not any("Lines need" in caption.value for caption in part.caption)
     (lines,) = (p for p in part.session_state["_shown"].pictures.values() if isinstance(p, Lines))
     assert lines.what == (
@@ -237,25 +235,25 @@ def test_lines_are_drawn_of_a_part_that_they_can_be_told_apart_in() -> None:
 
 SENTENCE = "The crane ate the unforgettable fish, and <b>the</b> extraordinary crane slept."
 N = len(ids_of(SENTENCE))
-#: The whole, the beginning, the end, at most eight tokens, one, and a part of masked cells alone.
+#: The whole, the start, the end, at most eight tokens, one, and a part with only masked cells.
 PARTS = ("", "0,11,0,10", f"{N - 9},{N},3,{N}", "6,11,2,9", "7,8,0,12", f"2,4,8,{N}")
 
 
 def canvases(page: str, **chosen: str) -> dict[str, bytes]:
-    """By its key, what is sent of every picture on a page whose parts the browser can draw."""
+    """The messages of a page's pictures whose parts the browser can draw, by component id."""
     at = open_page(page, text=SENTENCE, layer="1", head="4", query="5", key="3", **chosen)
-    data_of = [part.proto for part in at.get("bidi_component") if part.proto.bytes]
-    return {c.id: c.bytes for c in data_of if {"panels", "zooms"} <= header_of(c.bytes).keys()}
+    protos = [part.proto for part in at.get("bidi_component") if part.proto.bytes]
+    return {c.id: c.bytes for c in protos if {"panels", "zooms"} <= header_of(c.bytes).keys()}
 
 
-def agree(drawn: Mapping[str, bytes], folder: Path) -> None:
-    """Of whichever part the server drew, the browser makes what it draws of any other."""
+def check_cuts(drawn: Mapping[str, bytes], folder: Path) -> None:
+    """From any part drawn by the server, the browser makes the server's drawing of any other."""
     files = [folder / str(n) for n in range(len(drawn))]
     for file, message in zip(files, drawn.values(), strict=True):
         file.write_bytes(message)
-    made = run(HERE / "cut_again.js", json.dumps([*drawn]), *files)
-    assert made.stdout, made.stderr
-    by_message = json.loads(made.stdout)
+    process = run(HERE / "cut_again.js", json.dumps([*drawn]), *files)
+    assert process.stdout, process.stderr
+    by_message = json.loads(process.stdout)
     as_they_are = [as_it_is for as_it_is, *_ in by_message]
     for part, (_, *cuts) in zip(drawn, by_message, strict=True):
         for other, cut, right in zip(drawn, cuts, as_they_are, strict=True):
@@ -278,19 +276,19 @@ def agree(drawn: Mapping[str, bytes], folder: Path) -> None:
         ("what_if", 2, {"edits": "forbid:5,2"}),
     ],
 )
-def test_the_browser_draws_of_any_part_what_the_server_draws(
+def test_browser_cuts_parts_like_the_server(
     page: str, count: int, chosen: dict[str, str], tmp_path: Path
 ) -> None:
     every = page == "attention" and not chosen
-    parts = PARTS if every else ("", *PARTS[1 + count % 3 :: 2])  # in turns
+    parts = PARTS if every else ("", *PARTS[1 + count % 3 :: 2])  # alternately
     by_part = {part: canvases(page, **chosen, **({"zoom": part} if part else {})) for part in parts}
-    assert {len(data_of) for data_of in by_part.values()} == {count}
+    assert {len(messages) for messages in by_part.values()} == {count}
     for key in by_part[""]:
-        agree({part: data_of[key] for part, data_of in by_part.items()}, tmp_path)
+        check_cuts({part: messages[key] for part, messages in by_part.items()}, tmp_path)
 
 
-def odd(part: Window) -> bytes:
-    """Two matrices with numbers of every kind, as they are sent."""
+def odd_numbers(part: Window) -> bytes:
+    """The message of two matrices with numbers of every kind."""
     random = np.random.default_rng(0)
     values = random.normal(scale=4e-3, size=(2, 12, 12)).astype(np.float32)
     values[0, 4, 4], values[0, 9, 2], values[1, 2, 3] = np.nan, np.inf, -np.inf
@@ -306,11 +304,11 @@ def odd(part: Window) -> bytes:
     return encode(header(picture, LIGHT, part.shown), panels)
 
 
-def test_numbers_of_every_kind_are_cut_as_they_are(tmp_path: Path) -> None:
+def test_numbers_of_every_kind_are_cut_unchanged(tmp_path: Path) -> None:
     every = range(12)
     few, masked = (range(2, 5), range(1, 6)), (range(1), range(6, 12))
     parts = {"": (every, every), "2,5,1,6": few, "0,1,6,12": masked}
-    agree({name: odd(Window(*part, 12)) for name, part in parts.items()}, tmp_path)
+    check_cuts({name: odd_numbers(Window(*part, 12)) for name, part in parts.items()}, tmp_path)
 
 
 def matrix(n: int) -> Panel:
@@ -319,7 +317,7 @@ def matrix(n: int) -> Panel:
     return Panel("one", values, Axis("query", names), Axis("key", names))
 
 
-def test_a_part_knows_what_it_was_cut_from_and_is_kept_without() -> None:
+def test_part_refers_to_its_whole_but_is_pickled_without() -> None:
     whole = matrix(9)
     part = crop(whole, range(2, 5), range(3))
     assert part.whole is whole
@@ -333,21 +331,21 @@ def test_a_part_knows_what_it_was_cut_from_and_is_kept_without() -> None:
 
 
 @each("n", [9, 300])
-def test_what_is_not_dragged_in_the_browser_is_sent_as_it_was(n: int) -> None:
+def test_message_without_dragging_is_unchanged(n: int) -> None:
     window = Window(range(2, 5), range(3), n)
     part = window.fit(matrix(n))
     before = encode(header(Heatmaps("one", [part]), LIGHT), [part])
     assert "zooms" not in header_of(before)
-    if n == 300:  # more than a picture has room for
+    if n == 300:  # more than fit a picture
         assert window.shown is None
         return
-    data_of = encode(header(Heatmaps("one", [part]), LIGHT, window.shown), [part])
-    message, values, masked = unpack(data_of)
+    data = encode(header(Heatmaps("one", [part]), LIGHT, window.shown), [part])
+    message, values, masked = unpack(data)
     assert {name: message[name] for name in header_of(before)} == header_of(before)
     assert np.array_equal([values, masked], unpack(before)[1:])
 
 
-def test_blocks_of_cells_are_not_cut_in_the_browser() -> None:
+def test_pooled_cells_are_not_cut_in_the_browser() -> None:
     pooled = pool_panel(matrix(9), 4)
     assert "zooms" not in header(Heatmaps("one", [pooled]), LIGHT, Shown((), 9))
     part = pool_panel(crop(matrix(9), range(8), None), 4)

@@ -48,7 +48,7 @@ def picture(page: Page, key: str, n: int = 0) -> Locator:
     return page.locator(f".st-key-{key} .tiles, .st-key-{key} .map").nth(n)
 
 
-def drawn(page: Page, key: str) -> list[dict[str, Any]]:
+def panels(page: Page, key: str) -> list[dict[str, Any]]:
     results: list[dict[str, Any]] = page.evaluate(DRAWN, key)
     return results
 
@@ -69,7 +69,7 @@ def click_cell(page: Page, key: str, row: int, column: int, chart: int = 0, pane
 
 def check_map(page: Page, text: str) -> None:
     """Every head of the map shows its weights."""
-    shown = drawn(page, "heads")
+    shown = panels(page, "heads")
     assert len(shown) == HEADS
     for panel in shown:
         layer, head = map(int, panel["name"].split("."))
@@ -125,7 +125,7 @@ def test_first_token_switch_persists_across_pages(open_page: Visit) -> None:
     special = json.loads((BUNDLED / "config.json").read_text(encoding="utf-8"))["eos_token_id"]
     model = bundled_model()
     trace = gpt2viz.trace(model, [special, *model.tokenizer.encode("A crane ate fish")])
-    for panel in drawn(page, "heads"):
+    for panel in panels(page, "heads"):
         layer, head = map(int, panel["name"].split("."))
         assert_allclose(panel["z"], trace.stage("weights", layer)[0, head], atol=SHADE)
     click_cell(page, "heads", row=0, column=0, panel=0)
@@ -135,7 +135,7 @@ def test_first_token_switch_persists_across_pages(open_page: Visit) -> None:
     expect(picture(page, "whatif")).to_be_visible()  # the address comes first
     settle(page)
     expect(chips.first).to_contain_text("<|endoftext|> position 0")
-    assert_allclose(drawn(page, "whatif")[0]["z"], expected[0], atol=1e-6)
+    assert_allclose(panels(page, "whatif")[0]["z"], expected[0], atol=1e-6)
     expect(page.get_by_text("your sentence starts at token 1")).to_be_visible()
 
 
@@ -145,11 +145,11 @@ def check_first_screen(page: Page, text: str, layer: int, causal: bool = True) -
     T = len(expected[0])
     page.wait_for_function(f"T => ({DRAWN})('heads')[0]?.z.length === T", arg=T)
     settle(page)
-    results = [p["z"] for p in drawn(page, "heads") if p["name"].startswith(f"{layer}.")]
+    results = [p["z"] for p in panels(page, "heads") if p["name"].startswith(f"{layer}.")]
     assert len(results) == len(expected)
     for a, b in zip(results, expected, strict=True):
         assert_allclose(a, b, atol=SHADE)
-    assert_allclose(drawn(page, "head_large")[0]["z"], expected[0], atol=1e-6)
+    assert_allclose(panels(page, "head_large")[0]["z"], expected[0], atol=1e-6)
     expect(page.locator("[data-stale='true']")).to_have_count(0)
     expect(page.locator(".tiles")).to_have_count(1)
     expect(page.locator(".map")).to_have_count(1)

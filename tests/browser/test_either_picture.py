@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose
 from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import CountedTab, act, settle
-from tests.browser.test_browser import drawn, picture
+from tests.browser.test_browser import panels, picture
 from tests.browser.test_lines import LINES
 from tests.browser.test_save import open_save
 from tests.browser.test_zoom import drag
@@ -103,7 +103,7 @@ def choose(page: Page, name: str) -> None:
 
 def test_lines_of_pooled_matrices_come_from_the_server(tab: CountedTab) -> None:
     page = open_entry(tab, Entry("find", {"layer": None, "head": None}, {}))
-    assert [len(panel["z"]) for panel in drawn(page, "best_heads")] == [64] * 4
+    assert [len(panel["z"]) for panel in panels(page, "best_heads")] == [64] * 4
     choose(page, "Lines")
     assert tab.new_messages() == 1
     expect(page.locator(".st-key-best_heads .either.lined .rows")).to_have_count(4)
@@ -113,7 +113,7 @@ def test_switch_to_lines_and_back_needs_no_server(tab: CountedTab) -> None:
     """With several heads in one picture; ``tests/app/test_lines.py`` covers every page."""
     entry, key = ENTRIES["layers"], "layers_chart"
     page = open_entry(tab, entry)
-    matrices = drawn(page, key)
+    matrices = panels(page, key)
     expect(picture(page, key)).to_be_visible()
     for shown, panel in zip(entry.shown[key][0], matrices, strict=True):
         assert_allclose(panel["z"], expected(shown), **TOLERANCE)
@@ -124,7 +124,7 @@ def test_switch_to_lines_and_back_needs_no_server(tab: CountedTab) -> None:
     choose(page, "Matrix")
     expect(picture(page, key)).to_be_visible()
     expect(page.locator(f".st-key-{key} .view").first).not_to_be_visible()
-    assert drawn(page, key) == matrices
+    assert panels(page, key) == matrices
     choose(page, "Lines")
     assert tab.new_messages() == 0, "the server was asked"
 
@@ -140,7 +140,7 @@ def test_switch_to_lines_and_back_needs_no_server(tab: CountedTab) -> None:
     tab.new_messages()
     choose(page, "Matrix")
     expect(picture(page, key)).to_be_visible()
-    assert drawn(page, key) == matrices
+    assert panels(page, key) == matrices
     assert tab.new_messages() == 0, "the server was asked"
 
 
@@ -158,7 +158,7 @@ def test_lines_show_the_zoomed_part(tab: CountedTab) -> None:
     page.get_by_role("button", name="Show the whole text").click()
     check_lines(lines(page, key, 0, 0), sides[0], sides[:1])
     choose(page, "Matrix")
-    assert_allclose(drawn(page, key)[0]["z"], sides[0], **TOLERANCE)
+    assert_allclose(panels(page, key)[0]["z"], sides[0], **TOLERANCE)
     drag(page, key, (4.7, 1.7), (8.3, 6.3))
     choose(page, "Lines")
     assert tab.new_messages() == 0, "the server was asked"

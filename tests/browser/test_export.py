@@ -375,7 +375,7 @@ c => {
 """
 
 
-def over(picture: np.ndarray, row: np.ndarray) -> np.ndarray:
+def blend(picture: np.ndarray, row: np.ndarray) -> np.ndarray:
     """A picture blended with colours for 4 × 4 patches, each relative to the largest weight."""
     size = [side // 4 for side in picture.shape[:2]]
     share = np.kron((row / row.max()).reshape(4, 4), np.ones(size))[..., None]
@@ -402,7 +402,7 @@ def test_attention_row_is_blended_over_the_image(offline: Page, tmp_path: Path) 
         )
         for n in range(7):
             layer, head = divmod(n - 1, 3) if n else (1, 2)
-            mixed = over(image, given[layer, head, query, 1:])
+            mixed = blend(image, given[layer, head, query, 1:])
             painted = np.reshape(canvases.nth(n).evaluate(_PIXELS), (48, 64, 4))[..., :3]
             np.testing.assert_allclose(painted, mixed, atol=3)
     canvases.nth(2).click()

@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose
 from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import act, box_of, open_from_menu, settle
-from tests.browser.test_browser import Visit, click_cell, drawn, weights
+from tests.browser.test_browser import Visit, click_cell, panels, weights
 from tests.bundled import bundled_model, ids_of
 
 TEXT = "When Mary and John went to the garden, John gave the flower to Mary"
@@ -21,7 +21,7 @@ def check_map_click(page: Page, text: str, area: str) -> None:
     page.wait_for_url("**/find?*head=3*")
     settle(page)
     assert "layer=2" in page.url
-    (large,) = drawn(page, "best")
+    (large,) = panels(page, "best")
     assert_allclose(large["z"], weights(text, 2)[3], atol=1e-6)
     box = box_of(page.locator(".st-key-best_heads canvas"))
     assert box["y"] + box["height"] <= 900
@@ -35,18 +35,18 @@ def test_clicks_on_map_picture_or_row_show_the_head_in_place(open_page: Visit) -
     page.wait_for_url("**/find?*layer=1*")
     settle(page)
     second = page.url
-    assert len(drawn(page, "best")) == 1
+    assert len(panels(page, "best")) == 1
     page.get_by_test_id("stDataFrame").click(position={"x": 18, "y": 55})  # the first row's box
     page.wait_for_url(lambda url: url != second)
     settle(page)
     assert "/find?" in page.url
-    assert len(drawn(page, "best")) == 1
+    assert len(panels(page, "best")) == 1
     page.get_by_role("button", name="Look inside this head").click()
     page.wait_for_url("**/head?*")
     open_from_menu(page, "Find")
     settle(page)
     act(page, page.get_by_role("button", name="Back to the best 4").click)
-    assert len(drawn(page, "best")) == 4
+    assert len(panels(page, "best")) == 4
     assert "head=" not in page.url
 
 
@@ -56,7 +56,7 @@ def test_clicks_paint_and_erase_cells(open_page: Visit) -> None:
     click_cell(page, "drawing", 2, 0)
     click_cell(page, "drawing", 1, 2)  # masked: nothing happens
     assert "cells=3%3A1%2C2%3A0" in page.url
-    (picture,) = drawn(page, "drawing")
+    (picture,) = panels(page, "drawing")
     expected = np.zeros((4, 4))
     expected[3, 1] = expected[2, 0] = 1
     assert np.array_equal(np.array(picture["z"], float), expected)
@@ -66,7 +66,7 @@ def test_clicks_paint_and_erase_cells(open_page: Visit) -> None:
 
 def test_click_in_the_similarity_map_opens_both_heads(open_page: Visit) -> None:
     page = open_page("find", text=TEXT, find="all")
-    names = drawn(page, "all_heads_alike")[0]["columns"]
+    names = panels(page, "all_heads_alike")[0]["columns"]
     click_cell(page, "all_heads_alike", 2, 7)
     page.wait_for_url("**/side_by_side?*")
     settle(page)
@@ -108,10 +108,10 @@ def test_heads_from_it_to_animal_take_two_clicks(open_page: Visit) -> None:
     settle(page)
     page.locator(".st-key-keys").get_by_text("·animal").click()
     settle(page)
-    assert drawn(page, "maps")
+    assert panels(page, "maps")
     ids = ids_of(text)
     tokens = [bundled_model().tokenizer.decode([n]) for n in ids]
     it, animal = tokens.index(" it"), tokens.index(" animal")
     expected = [weights(text, layer)[:, it, animal] for layer in range(4)]
-    assert_allclose(drawn(page, "maps")[0]["z"], expected, atol=1e-6)
+    assert_allclose(panels(page, "maps")[0]["z"], expected, atol=1e-6)
     check_map_click(page, text, "maps")

@@ -6,7 +6,7 @@ import numpy as np
 from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import act, wait_until
-from tests.browser.test_browser import MIDDLE, Visit, click_cell, drawn, picture, weights
+from tests.browser.test_browser import MIDDLE, Visit, click_cell, panels, picture, weights
 from tests.bundled import HEADS, N_HEAD, N_LAYER
 
 # By head, the rows whose cells all have their undimmed colours.
@@ -37,11 +37,12 @@ def point(page: Page, head: int, row: int) -> None:
     """Hover over a head's row, on the diagonal, until that token is lit in every head."""
     page.mouse.move(*picture(page, "heads").evaluate(MIDDLE, [head, row, row]))
     wait_until(
-        page, lambda: all(row in rows for rows in lit(page)) and f"from {row} " in links_text(page)
+        page,
+        lambda: all(row in rows for rows in lit_rows(page)) and f"from {row} " in links_text(page),
     )
 
 
-def lit(page: Page) -> list[list[int]]:
+def lit_rows(page: Page) -> list[list[int]]:
     """By head, the rows that aren't dimmed."""
     results: list[list[int]] = picture(page, "heads").evaluate(_LIT)
     return results
@@ -67,9 +68,9 @@ def test_hover_highlights_a_token_in_every_head_without_the_server(open_page: Vi
     view = picture(page, "heads")
     view.evaluate("view => { [window.send, view.send] = [view.send, () => window.sent = true] }")
     everything = [[0, 1, 2, 3]] * HEADS
-    assert lit(page) == everything
+    assert lit_rows(page) == everything
     point(page, head=13, row=3)
-    wait_until(page, lambda: lit(page) != everything)
+    wait_until(page, lambda: lit_rows(page) != everything)
     largest: dict[float, str] = {}
     for layer in range(N_LAYER):
         for head, w in enumerate(weights("A crane ate fish", layer)):
@@ -80,7 +81,7 @@ def test_hover_highlights_a_token_in_every_head_without_the_server(open_page: Vi
     positions = [text.index(largest[weight]) for weight in sorted(largest, reverse=True)[:5]]
     assert positions == sorted(positions)
     page.mouse.move(5, 5)
-    wait_until(page, lambda: lit(page) == everything)
+    wait_until(page, lambda: lit_rows(page) == everything)
     assert not page.evaluate("window.sent")
     view.evaluate("view => { view.send = window.send }")
 
@@ -89,7 +90,7 @@ def test_hover_highlights_a_token_in_every_head_without_the_server(open_page: Vi
     assert "head=5" in page.url
     assert "query" not in page.url
     expect(page.get_by_text("Head 3.5", exact=False).first).to_be_visible()
-    shown = drawn(page, "head_large")[0]["z"]
+    shown = panels(page, "head_large")[0]["z"]
     assert np.allclose(shown, weights("A crane ate fish", 3)[5], atol=1e-6)
     assert view.evaluate("view => view.p.chosen") == 3 * N_HEAD + 5
     assert view.evaluate(CLICK, 0) == [0, True]
@@ -124,7 +125,7 @@ def test_map_of_words_and_map_without_the_mask(open_page: Visit) -> None:
     sentence = page.locator(".words")
     wait_until(page, lambda: sentence.evaluate("view => view.at?.query") == 6)
     sentence.get_by_role("radio").nth(3).hover()
-    wait_until(page, lambda: all(1 in rows and 3 not in rows for rows in lit(page)))
+    wait_until(page, lambda: all(1 in rows and 3 not in rows for rows in lit_rows(page)))
     picture(page, "heads").focus()
     page.keyboard.press("PageDown")
     act(page, lambda: page.keyboard.press("Enter"))
@@ -139,8 +140,8 @@ def test_map_of_words_and_map_without_the_mask(open_page: Visit) -> None:
 
 def test_chosen_token_stays_lit_and_listed_links_are_clickable(open_page: Visit) -> None:
     page = open_page("", query=2)
-    wait_until(page, lambda: all(2 in rows for rows in lit(page)))
-    assert lit(page) != [[0, 1, 2, 3]] * HEADS
+    wait_until(page, lambda: all(2 in rows for rows in lit_rows(page)))
+    assert lit_rows(page) != [[0, 1, 2, 3]] * HEADS
     assert links_text(page).startswith("Strongest from 2 ·ate")
     first = picture(page, "heads").locator(".links button").first
     layer, head = first.locator("b").inner_text().split(".")

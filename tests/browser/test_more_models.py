@@ -29,7 +29,7 @@ from tests.browser.conftest import (
     set_appearance,
     settle,
 )
-from tests.browser.test_browser import click_cell, drawn, picture
+from tests.browser.test_browser import click_cell, panels, picture
 from tests.browser.test_guard import handshake_status
 from tests.browser.test_save import open_save
 from tests.browser.test_zoom import drag, window
@@ -156,18 +156,18 @@ def test_long_text_is_zoomed_by_a_drag_and_restored_by_a_button(
     drag(page, "head_large", (128.2, 64.2), (191.8, 127.8))  # of 256 blocks for 400 tokens
     top, bottom, left, right = window(page)
     assert_allclose((top, bottom, left, right), (200, 300, 100, 200), atol=5)
-    part = drawn(page, "head_large")[0]
+    part = panels(page, "head_large")[0]
     assert_allclose(part["z"], expected[0, top:bottom, left:right], rtol=1e-4, atol=1e-7)
-    assert [len(panel["z"]) for panel in drawn(page, "heads")] == [40] * 4, "the map is of all"
+    assert [len(panel["z"]) for panel in panels(page, "heads")] == [40] * 4, "the map is of all"
     drag(page, "head_large", (10.2, 20.2), (29.8, 39.8))
     closer = window(page)
     assert_allclose((closer[0] - top, closer[1] - top), (10, 30), atol=2)
-    finest = drawn(page, "head_large")[0]
+    finest = panels(page, "head_large")[0]
     rows, columns = slice(*closer[:2]), slice(*closer[2:])
     assert_allclose(finest["z"], expected[0, rows, columns], rtol=1e-4, atol=1e-7)
     act(page, page.get_by_role("button", name="Show the whole text").click)
     assert "zoom" not in page.url
-    assert len(drawn(page, "head_large")[0]["z"]) == 256
+    assert len(panels(page, "head_large")[0]["z"]) == 256
     expect(page.get_by_text("Drag over a picture")).to_be_visible()
 
 
@@ -265,7 +265,7 @@ def test_two_models_over_many_texts_link_to_both_heads_on_a_text(
     settle(page)
     chosen = dict(parse_qsl(urlsplit(page.url).query))
     assert chosen["text"] in texts
-    for panel, name in zip(drawn(page, "both_sides"), models.values(), strict=True):
+    for panel, name in zip(panels(page, "both_sides"), models.values(), strict=True):
         expected = gpt2viz.trace(gpt2viz.load_model(folders[name]), chosen["text"])
         assert_allclose(panel["z"], expected.stage("weights", 1)[0, 2], atol=1e-6)
 
@@ -293,9 +293,9 @@ def test_a_pdf_needs_nothing_on_the_server(browser: Browser, visitor: Visitor) -
     to_print = page.evaluate("window.toPrint")
     paper.set_content(to_print)
     assert paper.title().startswith("gpt2viz_stories_b_Probability-of-the-most")
-    made = paper.pdf(prefer_css_page_size=True)
+    pdf = paper.pdf(prefer_css_page_size=True)
     paper.close()
-    (sheet,) = PdfReader(io.BytesIO(made)).pages
+    (sheet,) = PdfReader(io.BytesIO(pdf)).pages
     (width,) = re.findall(r'<svg[^>]*? width="([\d.]+)"', to_print)[:1]  # CSS pixels, 0.75 points
     assert sheet.mediabox.width == pytest.approx(float(width) * 0.75, abs=1)
     written = " ".join(sheet.extract_text().split())

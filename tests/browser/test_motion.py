@@ -36,7 +36,7 @@ plane => {
 
 
 def check_gliding(page: Page) -> None:
-    """Arrows check_gliding, unless reduced motion is requested."""
+    """Arrows glide, unless reduced motion is requested."""
     field = page.get_by_label("Query of crane, crane, animal")
 
     def positions(animal: str) -> int:

@@ -17,7 +17,7 @@ from playwright.sync_api import Locator, Page, expect
 
 from gpt2viz.model.checkpoint import BUNDLED
 from tests.browser.conftest import act, settle, wait_until
-from tests.browser.test_browser import MIDDLE, Visit, drawn, picture
+from tests.browser.test_browser import MIDDLE, Visit, panels, picture
 from tests.bundled import N_LAYER, TWICE, C, bundled_model, copiers_of, ids_of, opening, weights
 from tests.numpy_gpt2 import reference, softmax
 
@@ -83,7 +83,7 @@ def most_probable(text: str, causal: bool = True) -> tuple[str, float]:
 
 def stage(page: Page, name: str) -> int:
     """The index of the head's picture that shows a stage."""
-    return [panel["name"] for panel in drawn(page, "stages")].index(name)
+    return [panel["name"] for panel in panels(page, "stages")].index(name)
 
 
 def test_task_where_a_pronoun_looks(person: Person) -> None:
@@ -97,7 +97,7 @@ def test_task_where_a_pronoun_looks(person: Person) -> None:
     note = f"Look at head {layer}.{head} from ·it ({query}): it takes more of “animal”"
     check_in_view(person.page.get_by_text(note))
     check_in_view(picture(person.page, "head_large"))
-    (large,) = drawn(person.page, "head_large")
+    (large,) = panels(person.page, "head_large")
     assert_allclose(large["z"][query], it[layer, head], atol=1e-5)
     attends = f"·animal ({it[layer, head, animal]:.2f})"
     check_in_view(person.page.get_by_text(attends).filter(visible=True).first)
@@ -109,7 +109,7 @@ def test_task_mask_off_and_its_effect(person: Person) -> None:
     (off, percent_off), (on, percent_on) = (most_probable(CRANE, mask) for mask in (False, True))
     changed = f"“{off}” {percent_off:.1f} %, with the mask on “{on}” {percent_on:.1f} %"
     check_in_view(person.page.get_by_text(changed))
-    (large,) = drawn(person.page, "head_large")
+    (large,) = panels(person.page, "head_large")
     layer, head = opening()
     assert large["name"] == f"{layer}.{head}" or f"Layer {layer} · Head {head}" in large["title"]
     assert_allclose(large["z"], weights(CRANE, causal=False)[layer, head], atol=1e-5)
@@ -127,7 +127,7 @@ def test_task_three_layers_of_one_head(person: Person) -> None:
     person.click(layers.get_by_text(str(another), exact=True))
     assert person.actions == 2
     check_in_view(picture(person.page, "layer_charts"))
-    shown = {panel["title"]: panel["z"] for panel in drawn(person.page, "layer_charts")}
+    shown = {panel["title"]: panel["z"] for panel in panels(person.page, "layer_charts")}
     for n in {*there, another}:
         assert_allclose(shown[f"Layer {n} · head {head}"], weights(CRANE)[n, head], atol=1e-5)
 
@@ -135,7 +135,7 @@ def test_task_three_layers_of_one_head(person: Person) -> None:
 def test_task_find_and_open_the_copying_head(person: Person) -> None:
     person.menu("Find")
     layer, head = copiers_of(TWICE)[0]
-    maps = [n for n, p in enumerate(drawn(person.page, "atlas")) if p["name"] == "induction"]
+    maps = [n for n, p in enumerate(panels(person.page, "atlas")) if p["name"] == "induction"]
     person.click_cell("atlas", layer, head, panel=maps[1])  # of the random tokens
     settle(person.page)
     person.press("Look inside this head")
@@ -148,7 +148,7 @@ def test_task_find_and_open_the_copying_head(person: Person) -> None:
     query = int(re.findall(r"query=(\d+)", person.page.url)[0])
     row, ids = weights(TWICE)[layer, head, query], ids_of(TWICE)
     assert ids[row.argmax() - 1] == ids[query], "it looks at what followed the same token"
-    shown = {panel["name"]: panel["z"] for panel in drawn(person.page, "stages")}
+    shown = {panel["name"]: panel["z"] for panel in panels(person.page, "stages")}
     assert_allclose(shown["weights"][query], row, atol=1e-5)
     check_in_view(picture(person.page, "stages", stage(person.page, "weights")))
 

@@ -15,7 +15,7 @@ def chips(page: Page) -> Locator:
     return page.get_by_role("radiogroup", name="tokens").get_by_role("radio")
 
 
-def chosen(page: Page) -> list[int]:
+def chosen_positions(page: Page) -> list[int]:
     """The positions of the pressed chips, all read at once."""
     pressed = chips(page).evaluate_all("chips => chips.map(chip => chip.ariaChecked === 'true')")
     return [n for n, checked in enumerate(pressed) if checked]
@@ -39,13 +39,13 @@ def test_chips_are_chosen_and_unchosen_by_keyboard(open_page: Visit) -> None:
             act(page, lambda key=key: page.keyboard.press(key))  # type: ignore[misc]
             page.wait_for_url(f"**query={n}*")
             last = n
-        assert chosen(page) == [last]
+        assert chosen_positions(page) == [last]
         page.keyboard.press("ArrowRight")
-        assert chosen(page) == [last], "the keys move only the focus"
+        assert chosen_positions(page) == [last], "the keys move only the focus"
     expect(chips(page).nth(5)).to_be_focused()  # the end
     act(page, lambda: page.keyboard.press("Enter"))
     page.wait_for_url(lambda url: "query" not in url)
-    assert chosen(page) == []
+    assert chosen_positions(page) == []
     page.keyboard.press("Home")
     expect(chips(page).first).to_be_focused()
     page.keyboard.press("Tab")
@@ -64,17 +64,17 @@ def test_chosen_chip_of_a_long_strip_scrolls_into_view(open_page: Visit) -> None
     for key in ("End", "Enter"):
         act(page, lambda key=key: page.keyboard.press(key))  # type: ignore[misc]
     page.wait_for_url("**query=44*")
-    assert chosen(page) == [44]
+    assert chosen_positions(page) == [44]
     expect(chips(page).nth(44)).to_be_focused()
     expect(chips(page).nth(44)).to_be_in_viewport()
     strip = chips(page).locator("..").first
     act(page, lambda: strip.evaluate("strip => strip.scrollTo(0, 0)"))
     assert is_in_strip(page, chips(page).nth(3)), "a redrawn strip keeps its scroll position"
     act(page, chips(page).nth(3).click)
-    assert chosen(page) == [3]
+    assert chosen_positions(page) == [3]
     act(page, page.go_back)
     page.wait_for_url("**query=44*")
-    assert chosen(page) == [44]
+    assert chosen_positions(page) == [44]
 
 
 def check_tooltip(page: Page, n: int) -> None:

@@ -11,7 +11,7 @@ from playwright.sync_api import Page, expect
 import gpt2viz
 from gpt2viz.analysis.text_pairs import telling_answers
 from tests.browser.conftest import act, box_of, settle
-from tests.browser.test_browser import MIDDLE, Visit, click_cell, drawn, weights
+from tests.browser.test_browser import MIDDLE, Visit, click_cell, panels, weights
 from tests.bundled import bundled_model
 
 AFTER = "The steel was lifted by a crane"
@@ -39,7 +39,7 @@ def test_clicked_head_is_shown_on_both_sides(open_page: Visit) -> None:
     assert "head=3" in page.url
     click_cell(page, "both_sides", 1, 0, panel=1)
     assert "query=1" in page.url
-    for panel, causal in zip(drawn(page, "both_sides"), (True, False), strict=True):
+    for panel, causal in zip(panels(page, "both_sides"), (True, False), strict=True):
         assert_allclose(panel["z"], weights("A crane ate fish", 2, causal)[3], atol=1e-6)
     page.get_by_role("radio", name="Heads").click()
     settle(page)
@@ -58,14 +58,14 @@ chart => [...chart.querySelector(".trace").querySelectorAll(".point")].map(point
 """
 
 
-def edited(text: str, layer: int, head: int) -> np.ndarray:
+def edited_weights(text: str, layer: int, head: int) -> np.ndarray:
     edits = gpt2viz.parse_edits(text)
     trace = gpt2viz.trace(bundled_model(), "A crane ate fish", edits=edits)
     return trace.stage("weights", layer)[0, head]
 
 
-def panels(page: Page) -> list[Any]:
-    return [np.array(panel["z"], float) for panel in drawn(page, "whatif")]
+def matrices(page: Page) -> list[Any]:
+    return [np.array(panel["z"], float) for panel in panels(page, "whatif")]
 
 
 def check_lens(page: Page, key: str) -> None:
@@ -87,28 +87,28 @@ def test_clicks_on_cells_hide_and_restore_keys(open_page: Visit) -> None:
     assert "edits=forbid%3A2%3A1" in page.url
     click_cell(page, "whatif", 3, 0)
     assert "%2Cforbid%3A3%3A0" in page.url
-    before, after, change = panels(page)
-    expected = edited("forbid:2:1,forbid:3:0", 0, 0)
+    before, after, change = matrices(page)
+    expected = edited_weights("forbid:2:1,forbid:3:0", 0, 0)
     assert_allclose(after, expected, atol=1e-6)
-    assert_allclose(before, edited("", 0, 0), atol=1e-6)
+    assert_allclose(before, edited_weights("", 0, 0), atol=1e-6)
     assert_allclose(change, expected - before, atol=1e-6)
     check_lens(page, "lens_runs")
     click_cell(page, "where", 3, 4)
-    assert_allclose(panels(page)[1], edited("forbid:2:1,forbid:3:0", 3, 4), atol=1e-6)
+    assert_allclose(matrices(page)[1], edited_weights("forbid:2:1,forbid:3:0", 3, 4), atol=1e-6)
     page.keyboard.down("Shift")  # "why there?" of the edited run
     click_cell(page, "whatif", 3, 1, panel=1)
     page.keyboard.up("Shift")
     page.wait_for_url("**/head?*")
     settle(page)
     assert "edited=true" in page.url
-    weight = edited("forbid:2:1,forbid:3:0", 3, 4)[3, 1]
+    weight = edited_weights("forbid:2:1,forbid:3:0", 3, 4)[3, 1]
     expect(page.locator(".st-key-why_answer")).to_contain_text(f" ({weight:.2f})")
     act(page, page.go_back)
     page.wait_for_url("**/what_if?*")
     click_cell(page, "whatif", 3, 0, panel=1)  # grey there: shown again
     act(page, page.locator(".st-key-edit_list").get_by_role("button").first.click)
     assert "edits" not in page.url
-    assert_allclose(panels(page)[1], edited("", 3, 4), atol=1e-6)
+    assert_allclose(matrices(page)[1], edited_weights("", 3, 4), atol=1e-6)
     check_patch(page)
 
 

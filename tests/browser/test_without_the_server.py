@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose
 from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import CountedTab, Visitor, act, settle
-from tests.browser.test_browser import MIDDLE, drawn, picture
+from tests.browser.test_browser import MIDDLE, panels, picture
 from tests.browser.test_lines import lines
 from tests.browser.test_save import open_save
 from tests.browser.test_zoom import drag
@@ -53,7 +53,7 @@ def expected() -> Any:
 
 
 def large(screen: FirstScreen) -> np.ndarray:
-    return np.array(drawn(screen.page, "head_large")[0]["z"])
+    return np.array(panels(screen.page, "head_large")[0]["z"])
 
 
 def check_lines(results: dict[tuple[int, int], float], expected: np.ndarray) -> None:
@@ -129,7 +129,7 @@ def test_server_learns_of_choices_with_the_next_request(screen: FirstScreen, exp
     settle(page)
     assert "layer=0" in page.url
     assert "head=2" in page.url
-    inside = next(panel for panel in drawn(page, "stages") if panel["name"] == "weights")
+    inside = next(panel for panel in panels(page, "stages") if panel["name"] == "weights")
     assert_allclose(inside["z"], expected[0][2][5:9, 2:7], rtol=2e-3, atol=2e-3)
 
 

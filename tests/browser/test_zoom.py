@@ -15,7 +15,7 @@ import gpt2viz
 from gpt2viz.run.stages import HEAD_STAGES
 from tests.app.pages import SHADE
 from tests.browser.conftest import CountedTab, act, settle, wait_until
-from tests.browser.test_browser import MIDDLE, click_cell, drawn, picture
+from tests.browser.test_browser import MIDDLE, click_cell, panels, picture
 from tests.bundled import CATS as SHORT
 from tests.bundled import N_HEAD, bundled_model
 
@@ -57,8 +57,8 @@ def test_part_of_a_short_text_is_named_and_can_be_left(open_page: Callable[..., 
 
     drag(page, "head_large", (5.7, 3.7), (8.3, 6.3))
     assert window(page) == [6, 9, 4, 7]
-    assert_allclose(drawn(page, "head_large")[0]["z"], expected[4, 6:9, 4:7], rtol=1e-5)
-    layer = drawn(page, "heads")[N_HEAD : 2 * N_HEAD]
+    assert_allclose(panels(page, "head_large")[0]["z"], expected[4, 6:9, 4:7], rtol=1e-5)
+    layer = panels(page, "heads")[N_HEAD : 2 * N_HEAD]
     assert_allclose([panel["z"] for panel in layer], expected, atol=SHADE)
     part = "queries 6 to 8, keys 4 to 6"
     titled = "view => view.look.boxes[0].title.at(-1)"
@@ -67,7 +67,7 @@ def test_part_of_a_short_text_is_named_and_can_be_left(open_page: Callable[..., 
     expect(page.get_by_text(f"Only a part is shown: {part} of 10 tokens.")).to_be_visible()
     page.get_by_role("button", name="Show the whole text").click()
     assert "zoom" not in page.url
-    assert_allclose(drawn(page, "head_large")[0]["z"], expected[4], rtol=1e-5, atol=1e-7)
+    assert_allclose(panels(page, "head_large")[0]["z"], expected[4], rtol=1e-5, atol=1e-7)
     expect(page.get_by_text("Only a part is shown")).to_be_hidden()
 
 
@@ -89,7 +89,7 @@ def whole() -> dict[str, list[np.ndarray]]:
 def check_part(page: Page, key: str, expected: list[np.ndarray], part: tuple[slice, slice]) -> None:
     """Every matrix of a container is that part of its matrix of the whole text."""
     rows, columns = part
-    result = drawn(page, key)
+    result = panels(page, key)
     assert len(result) == len(expected)
     for panel, of_whole in zip(result, expected, strict=True):
         pairs = of_whole.shape == (10, 10)
@@ -153,16 +153,16 @@ def test_click_in_a_part_drawn_by_the_browser_hits_its_cell(open_page: Callable[
     click_cell(page, "whatif", row=2, column=1)
     wait_until(page, lambda: "edits=forbid" in page.url)
     settle(page)
-    edited = drawn(page, "whatif")[1]["z"]
+    edited = panels(page, "whatif")[1]["z"]
     assert edited[2][1] == 0
     assert_allclose(edited[:2], weights[0][6:8, 4:7], rtol=1e-4)
 
 
 def test_part_of_words_starts_and_ends_at_words(tab: CountedTab) -> None:
     page = tab.open(words="true", **SHOWN | {"text": "An unforgettable crane slept"})
-    words = [name.split()[1] for name in drawn(page, "head_large")[0]["rows"]]
+    words = [name.split()[1] for name in panels(page, "head_large")[0]["rows"]]
     drag(page, "head_large", (0.7, -0.3), (2.3, 1.3))
-    (panel,) = drawn(page, "head_large")
+    (panel,) = panels(page, "head_large")
     assert [name.split()[1] for name in panel["rows"]] == words[1:3]
     assert [name.split()[1] for name in panel["columns"]] == words[:2]
     first, stop, *_ = window(page)
