@@ -98,7 +98,7 @@ def test_three_printed_scaled_scores_are_off() -> None:
         assert f"{computed:.4f}" in scaled.why
 
 
-def test_printed_rows_of_weights_equal_the_computed() -> None:
+def test_printed_rows_of_weights_differ_as_stated() -> None:
     rows = [c for c in claims("E7") if "before masking" in c.what]
     assert [c.what.split("“")[1].split("”")[0] for c in rows] == ["A", "crane", "ate"]
     for claim, row in zip(rows, softmax(SCALED), strict=False):
