@@ -1,7 +1,7 @@
-"""Count what the project weighs, and refuse what is heavier than it was: ``make size``.
+"""Count lines, modules and private names, and refuse any growth: ``make size``.
 
-``AT_MOST`` only falls: lower it when something gets lighter. A change that adds lines has to take
-as many away; what had an allowance stands in this file's history.
+``AT_MOST`` only falls: lower it when a count gets smaller. A change that adds lines has to remove
+as many; exceptions are in this file's history.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[1]
 PRODUCT, TESTS = ROOT / "gpt2viz", (ROOT / "tests", ROOT / "benchmarks")
 SUFFIXES = (".py", ".js", ".css")
 
-#: What each may weigh now, and the aim.
+#: The limit of each count, and the aim.
 AT_MOST = {
     "product lines": (60_535, 44_000),
     "of them app/": (24_183, 17_500),
@@ -28,7 +28,7 @@ AT_MOST = {
     "docstrings that ask": (0, 0),
 }
 
-#: Participles and function words, which aren't nouns, and a word with too many meanings.
+#: Participles and function words used as nouns, and a word with too many meanings.
 VAGUE = re.compile(
     "found|one|said|told|wanted|asked|brought|handed|kept|spared|below|ahead|behind|places?"
 )
@@ -36,24 +36,24 @@ VAGUE = re.compile(
 VAGUE_JS = re.compile(
     rf"(?:\b(?:const|let|function) |[(\[{{,]\s*)(?:{VAGUE.pattern})(?=\s?[=,:)\]}}(])"
 )
-#: A docstring says what something does or is.
+#: Beginnings of questions: a docstring states what something does or is.
 QUESTIONS = ("What ", "How ", "Where ", "Whether ", "Who ", "Which ")
 
 
 def sources(*folders: Path) -> Iterator[Path]:
-    """The files of code below folders, without those that npm installed."""
+    """The source files below folders, without those that npm installed."""
     for path in (path for folder in folders for path in folder.rglob("*")):
         if path.suffix in SUFFIXES and "node_modules" not in path.parts:
             yield path
 
 
 def lines(paths: Iterable[Path]) -> int:
-    """Lines of all these files, empty ones and comments too."""
+    """The number of lines of these files, including empty ones and comments."""
     return sum(len(path.read_text(encoding="utf-8").splitlines()) for path in paths)
 
 
 def prose() -> int:
-    """Lines of the textbook's own text: strings of several lines that aren't docstrings."""
+    """The number of lines of the Textbook's text: multi-line strings that aren't docstrings."""
     total = 0
     for path in (PRODUCT / "app" / "course").rglob("*.py"):
         tree = ast.parse(path.read_text(encoding="utf-8"))
@@ -75,7 +75,7 @@ def prose() -> int:
 
 
 def private_names() -> set[str]:
-    """Names in ``compat.py`` of what Streamlit doesn't document: read, looked for or replaced."""
+    """Undocumented names of Streamlit that ``compat.py`` reads, looks for or replaces."""
     tree = ast.parse((PRODUCT / "app" / "compat.py").read_text(encoding="utf-8"))
     nodes = list(ast.walk(tree))
     imported = {
@@ -100,7 +100,7 @@ def private_names() -> set[str]:
 
 
 def words() -> tuple[int, int]:
-    """Bindings of ``VAGUE`` names, and docstrings that begin with one of ``QUESTIONS``."""
+    """Count bindings of ``VAGUE`` names, and docstrings that begin with one of ``QUESTIONS``."""
     vague = asking = 0
     for path in sources(PRODUCT, *TESTS):
         text = path.read_text(encoding="utf-8")
@@ -122,7 +122,7 @@ def words() -> tuple[int, int]:
 
 
 def weigh() -> dict[str, int]:
-    """The weight of each, by its name in ``AT_MOST``."""
+    """The counts, by their names in ``AT_MOST``."""
     product, (vague, asking) = list(sources(PRODUCT)), words()
     theme = (PRODUCT / "app" / "theme.css").read_text(encoding="utf-8")
     return {
@@ -138,7 +138,7 @@ def weigh() -> dict[str, int]:
 
 
 def main() -> None:
-    """Print the table; end with an error where something is heavier than it was."""
+    """Print the table; exit with an error if a count exceeds its limit."""
     heavier = []
     for name, weight in weigh().items():
         now, aim = AT_MOST[name]
@@ -146,7 +146,7 @@ def main() -> None:
         if weight > now:
             heavier.append(name)
     if heavier:
-        sys.exit(f"Heavier than before: {', '.join(heavier)}. Take as much away, or say why not.")
+        sys.exit(f"More than before: {', '.join(heavier)}. Remove as much, or say why not.")
 
 
 if __name__ == "__main__":
