@@ -186,9 +186,13 @@ def values(
 
     ``parse`` raises ``ValueError`` for text that it can't read; ``expected`` says what it can.
     """
-    _bind(parameter, (), parse, lambda _value: True, expected)
-    values: tuple[Any, ...] = get(parameter)
+    values: tuple[Any, ...] = read(_bind(parameter, (), parse, lambda _value: True, expected))
     return values
+
+
+def read(bound: Mapping[str, Any]) -> Any:
+    """Return the value of a widget with these arguments, which isn't drawn: a picture sets it."""
+    return _memory()[bound["key"]].value
 
 
 def get(parameter: Parameter) -> Any:

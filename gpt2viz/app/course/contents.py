@@ -35,8 +35,7 @@ _EXPLAINED_IN: Mapping[Switch, str] = {
 
 def choose() -> str:
     """Pick a chapter; ``?example=E5`` in the address opens the chapter with that example."""
-    address.choice(parameters.EXAMPLE, list(EXAMPLES))
-    example: str | None = address.get(parameters.EXAMPLE)
+    example: str | None = address.read(address.choice(parameters.EXAMPLE, list(EXAMPLES)))
     holding = next((name for name, c in CHAPTERS.items() if example in c.examples), None)
     if holding and address.raw(parameters.CHAPTER) is None:
         address.set_raw(parameters.CHAPTER, holding)

@@ -171,6 +171,5 @@ def temperature(book: Book) -> None:
 
 
 def _temperature() -> float:
-    address.choice(parameters.CRANE_HEAT, _HEATS)
-    chosen: float = address.get(parameters.CRANE_HEAT)
+    chosen: float = address.read(address.choice(parameters.CRANE_HEAT, _HEATS))
     return chosen

@@ -166,8 +166,7 @@ def menu(label: str, parameter: SelectParam, options: Sequence[T], slot: Any = s
 
 def play(drawn: Frames, parameter: SelectParam, of_run: bool = False) -> None:
     """Draw frames to play or step through; the frame is in the address."""
-    address.choice(parameter, range(len(drawn.frames)))
-    at: int = address.get(parameter)
+    at: int = address.read(address.choice(parameter, range(len(drawn.frames))))
     output.remember(drawn.still(at), of_run)
     frames = [
         {"caption": frame.caption, "marks": [_mark(mark) for mark in frame.marks]}

@@ -74,8 +74,7 @@ def lines(book: Book) -> None:
     listed = line_by_line()
     pairs = {listed.line_number(pair): pair for pair in listed.pairs if pair}
     opening = next(line for line, pair in pairs.items() if pair.begins == _OPENING)
-    address.choice(parameters.LINE, list(pairs), opening)
-    line: int = address.get(parameters.LINE)
+    line: int = address.read(address.choice(parameters.LINE, list(pairs), opening))
     mount(
         key="line_by_line",
         data={

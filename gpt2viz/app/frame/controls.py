@@ -128,8 +128,8 @@ def _keep_head() -> None:
 
 def more_heads(view: View) -> list[int]:
     """Return the layer's heads that are chosen besides the chosen head."""
-    address.choices(parameters.MORE, range(view.model.config.n_head))
-    chosen: list[int] = address.get(parameters.MORE)
+    heads = range(view.model.config.n_head)
+    chosen: list[int] = address.read(address.choices(parameters.MORE, heads))
     return chosen
 
 
@@ -164,8 +164,8 @@ def pick_layers(view: View, layer: int) -> list[int]:
 def pick_head_or_whole(view: View, head: int) -> int | str:
     """Pick a head, by default the chosen one, "mean" for a layer's mean, or "rollout"."""
     whole, heads = ["mean", "rollout"], range(view.model.config.n_head)
-    address.choice(parameters.COMPARE, whole)
-    st.session_state[_HEAD_OR_WHOLE] = address.get(parameters.COMPARE) or head
+    chosen_whole = address.read(address.choice(parameters.COMPARE, whole))
+    st.session_state[_HEAD_OR_WHOLE] = chosen_whole or head
 
     def choose() -> None:
         picked = st.session_state[_HEAD_OR_WHOLE]

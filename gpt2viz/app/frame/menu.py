@@ -108,8 +108,7 @@ _PRESENTING = Path(__file__).parents[1] / "presenting.css"
 
 def present_button() -> None:
     """Draw the button that enlarges the page and hides its controls, or ends that."""
-    address.switch(parameters.PRESENT)
-    on = address.get(parameters.PRESENT)
+    on = address.read(address.switch(parameters.PRESENT))
     if on:
         st.html(_PRESENTING)
     st.button(

@@ -113,8 +113,7 @@ def model_with_stages(stages: Collection[str]) -> str | None:
     model has them.
     """
     names = _model_names()
-    address.choice(parameters.MODEL, names, names[0])
-    chosen: str = address.get(parameters.MODEL)
+    chosen: str = address.read(address.choice(parameters.MODEL, names, names[0]))
     try:
         if _has_stages(chosen, stages):
             return chosen

@@ -152,8 +152,8 @@ def draw_tokens(
     ``choosing`` says what choosing one does: "" if none can be chosen, None if they are drawn
     elsewhere. ``default`` is chosen until the user chooses another, or none.
     """
-    address.choice(parameters.QUERY, range(len(trace.labels)), default, optional=True)
-    query: int | None = address.get(parameters.QUERY)
+    bound = address.choice(parameters.QUERY, range(len(trace.labels)), default, optional=True)
+    query: int | None = address.read(bound)
     if choosing is not None:
         _draw_chips(trace, choose_part(trace, query), query, choosing)
     return query

@@ -78,8 +78,7 @@ STEPS = (
 
 def draw(page: Page) -> None:
     """Draw the address's step, with buttons to move and leave; nothing off the tour."""
-    address.choice(parameters.TOUR, range(1, len(STEPS) + 1))
-    n: int | None = address.get(parameters.TOUR)
+    n: int | None = address.read(address.choice(parameters.TOUR, range(1, len(STEPS) + 1)))
     if n is None:
         remember()
         return

@@ -163,8 +163,7 @@ def _checkpoints(view: View) -> bool:
             return False
         for doubt in training.doubts:
             st.warning(literal(doubt), icon=":material/warning:")
-        address.choice(parameters.STEP, steps, steps[len(steps) // 2])
-        at: int = address.get(parameters.STEP)
+        at: int = address.read(address.choice(parameters.STEP, steps, steps[len(steps) // 2]))
         with st.spinner("Reading the checkpoints …"):
             seen = checkpoint_runs.runs_by_step(view.trace.key, at)
             habits = checkpoint_runs.habits(view.model.name, at)
