@@ -2,21 +2,20 @@ import assert from "node:assert/strict"
 import { test } from "node:test"
 
 import { choose, pending, takePart } from "../../gpt2viz/app/scripts/state.js"
-import {
-  nextChip, nextChoice, part, scrollDistance, tokens,
-} from "../../gpt2viz/app/scripts/choices.js"
+import { nextChoice, part, scrollDistance, tokens } from "../../gpt2viz/app/scripts/choices.js"
+import { nextIndex } from "../../gpt2viz/app/scripts/make.js"
 import { Part } from "./part.js"
 
 test("arrow keys move between chips and stop at the ends", () => {
-  assert.deepEqual(["ArrowRight", "ArrowDown"].map((key) => nextChip(4, 1, key)), [2, 2])
-  assert.deepEqual(["ArrowLeft", "ArrowUp"].map((key) => nextChip(4, 1, key)), [0, 0])
-  assert.equal(nextChip(4, 3, "ArrowRight"), 3)
-  assert.equal(nextChip(4, 0, "ArrowLeft"), 0)
-  assert.deepEqual(["Home", "End"].map((key) => nextChip(4, 2, key)), [0, 3])
+  assert.deepEqual(["ArrowRight", "ArrowDown"].map((key) => nextIndex(key, 1, 4)), [2, 2])
+  assert.deepEqual(["ArrowLeft", "ArrowUp"].map((key) => nextIndex(key, 1, 4)), [0, 0])
+  assert.equal(nextIndex("ArrowRight", 3, 4), 3)
+  assert.equal(nextIndex("ArrowLeft", 0, 4), 0)
+  assert.deepEqual(["Home", "End"].map((key) => nextIndex(key, 2, 4)), [0, 3])
 })
 
 test("other keys don't move", () => {
-  for (const key of ["Tab", "Enter", " ", "toString"]) assert.equal(nextChip(4, 1, key), undefined)
+  for (const key of ["Tab", "Enter", " ", "toString"]) assert.equal(nextIndex(key, 1, 4), undefined)
 })
 
 test("a row scrolls as far as the chosen chip needs, clear of the faded edges", () => {

@@ -1,7 +1,8 @@
 import assert from "node:assert/strict"
 import { test } from "node:test"
 
-import { leads, walk } from "../../gpt2viz/app/scripts/listings.js"
+import { leads } from "../../gpt2viz/app/scripts/listings.js"
+import { nextIndex } from "../../gpt2viz/app/scripts/make.js"
 import { Part } from "./part.js"
 
 const BESIDE = { 3: [10], 5: [10, 11], 8: [10, 12], 9: [] }
@@ -14,13 +15,13 @@ test("a line leads to its counterpart, cycling if there are several", () => {
 })
 
 test("arrow keys move between lines and stop at the ends; other keys don't", () => {
-  assert.equal(walk("ArrowDown", 3, 9), 4)
-  assert.equal(walk("ArrowDown", 8, 9), 8)
-  assert.equal(walk("ArrowUp", 3, 9), 2)
-  assert.equal(walk("ArrowUp", 0, 9), 0)
-  assert.equal(walk("Home", 3, 9), 0)
-  assert.equal(walk("End", 3, 9), 8)
-  assert.equal(walk("Enter", 3, 9), undefined)
+  assert.equal(nextIndex("ArrowDown", 3, 9), 4)
+  assert.equal(nextIndex("ArrowDown", 8, 9), 8)
+  assert.equal(nextIndex("ArrowUp", 3, 9), 2)
+  assert.equal(nextIndex("ArrowUp", 0, 9), 0)
+  assert.equal(nextIndex("Home", 3, 9), 0)
+  assert.equal(nextIndex("End", 3, 9), 8)
+  assert.equal(nextIndex("Enter", 3, 9), undefined)
 })
 
 test("a click on either side highlights both and is sent", async () => {

@@ -1,7 +1,7 @@
 // Choices about a sentence: a token among its chips, matrices or lines, and the part that is shown.
 // If the page's scripts can draw the result, no request goes to the server.
 
-import { isShortcut, make } from "./make.js"
+import { isShortcut, make, nextIndex } from "./make.js"
 import { formatPart, parsePart, partInWords } from "./matrices.js"
 import { choose, current, sender, takePart } from "./state.js"
 
@@ -15,15 +15,6 @@ const SHADE = 16
 
 // Sent to the server for no token: null isn't sent.
 const NONE = -1
-
-const CHIP_KEYS = {
-  ArrowLeft: (n) => n - 1, ArrowUp: (n) => n - 1, ArrowRight: (n) => n + 1,
-  ArrowDown: (n) => n + 1, Home: () => 0, End: () => Infinity,
-}
-
-// The chip that a key leads to from the n-th of `count`; undefined for a key that leads nowhere.
-export const nextChip = (count, n, key) =>
-  Object.hasOwn(CHIP_KEYS, key) ? Math.min(Math.max(CHIP_KEYS[key](n), 0), count - 1) : undefined
 
 // How far a line has to scroll to show a chip clear of the shades.
 export function scrollDistance(line, chip) {
@@ -78,7 +69,7 @@ function chooseToken(view, value) {
 
 function walkChips(view, event) {
   const chips = [...view.children], from = chips.indexOf(focused(view))
-  const to = nextChip(chips.length, from, event.key)
+  const to = nextIndex(event.key, from, chips.length)
   if (from < 0 || to === undefined || isShortcut(event)) return
   event.preventDefault()
   chips[to].focus()

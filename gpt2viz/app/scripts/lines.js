@@ -1,7 +1,7 @@
 // Lines: tokens on both sides, lines between them, numbers on demand. A source is a head: its
 // lines' queries `q`, keys `k` and weights `v`. A side is "q" or "k".
 
-import { isShortcut, make, makeSvg } from "./make.js"
+import { isShortcut, make, makeSvg, nextIndex } from "./make.js"
 
 export const html = `
 <div class="view" role="group">
@@ -114,11 +114,10 @@ export function describeToken(data, side, n) {
 
 // The token that a key leads to, as side and index; null for a key that leads nowhere.
 export function step(data, side, n, key) {
-  const to = { ArrowRight: "k", ArrowLeft: "q" }[key] ?? side
-  const last = data[SIDES[to][0]].length - 1
-  const index = { ArrowDown: n + 1, ArrowUp: n - 1, Home: 0, End: last,
-    ArrowRight: n, ArrowLeft: n }[key]
-  return index === undefined ? null : [to, Math.min(Math.max(index, 0), last)]
+  const sideways = { ArrowRight: "k", ArrowLeft: "q" }[key], to = sideways ?? side
+  const count = data[SIDES[to][0]].length
+  const index = sideways ? Math.min(n, count - 1) : nextIndex(key, n, count)
+  return index === undefined ? null : [to, index]
 }
 
 const ends = ({ dataset }) => `${dataset.source} ${dataset.query} ${dataset.key}`

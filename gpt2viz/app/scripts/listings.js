@@ -1,7 +1,7 @@
 // Two listings side by side. One statement of the first is chosen, of a line or a few; the lines
 // `beside` it are highlighted in the second. A click there chooses the line that it is beside.
 
-import { isShortcut, make } from "./make.js"
+import { isShortcut, make, nextIndex } from "./make.js"
 
 export const html = '<div class="listings"></div>'
 
@@ -9,12 +9,6 @@ export const html = '<div class="listings"></div>'
 export function leads(beside, line, chosen) {
   const matches = Object.keys(beside).map(Number).filter((n) => beside[n].includes(line))
   return matches[(matches.indexOf(chosen) + 1) % matches.length]
-}
-
-// The step that a key takes in a list of `count` lines, from index `at`; undefined for other keys.
-export function walk(key, at, count) {
-  const to = { ArrowDown: at + 1, ArrowUp: at - 1, Home: 0, End: count - 1 }[key]
-  return to === undefined ? undefined : Math.min(Math.max(to, 0), count - 1)
 }
 
 // Write a line with its number. Its indent stays when it wraps; pure comments are styled apart.
@@ -40,7 +34,7 @@ function list(root, title, lines, to, go) {
     button.line = n + 1
     button.onclick = () => go(button.line)
     button.onkeydown = (event) => {
-      const next = walk(event.key, buttons.indexOf(button), buttons.length)
+      const next = nextIndex(event.key, buttons.indexOf(button), buttons.length)
       if (next === undefined || isShortcut(event)) return
       event.preventDefault()
       buttons[next].focus()

@@ -20,5 +20,11 @@ export function makeSvg(tag, attributes, into = null) {
 /** A number with n decimals, and no −0. */
 export const fixed = (x, n) => (Number(x.toFixed(n)) + 0).toFixed(n).replace("-", "−")
 
+/** The index that a key leads to from the n-th of `count` in a list; undefined for other keys. */
+export function nextIndex(key, n, count) {
+  const by = { ArrowUp: -1, ArrowLeft: -1, ArrowDown: 1, ArrowRight: 1, Home: -count, End: count }
+  return Object.hasOwn(by, key) ? Math.min(Math.max(n + by[key], 0), count - 1) : undefined
+}
+
 /** Whether a key is held with others, as in a shortcut of the browser. */
 export const isShortcut = ({ altKey, ctrlKey, metaKey }) => altKey || ctrlKey || metaKey
