@@ -147,6 +147,11 @@ def numeral(number: float, form: str = "") -> str:
     )
 
 
+def percent(share: float, digits: int = 0) -> str:
+    """Format a share of 1 in percent, with ``digits`` decimals: "56 %"."""
+    return f"{numeral(100 * share, f'.{digits}f')} %"
+
+
 def power_of_ten(x: float, digits: int = 1) -> str:
     """Format a number with ``digits`` decimals and a power of ten: "3.9 · 10⁻⁴".
 

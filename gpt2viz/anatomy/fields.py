@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from gpt2viz.labels import shorten
+from gpt2viz.labels import percent, shorten
 from gpt2viz.model.config import (
     ALSO,
     FIXED,
@@ -103,7 +103,7 @@ def explain(config: ModelConfig, values: Mapping[str, Any]) -> list[Field]:
         if name == "n_inner" and raw is None:
             value = f"empty: {config.mlp_dim:,}"
         elif unit.startswith("of "):
-            value = f"{100 * raw:.0f} %"
+            value = percent(raw)
         source = "default" if given not in values else "config.json"
         also = f" The file calls it {given}." if given != name and given in values else ""
         result.append(Field(name, f"{value} {unit}".strip(), meaning + also, source))

@@ -17,6 +17,7 @@ from gpt2viz.analysis.on_disk import cached_composition, cached_scores
 from gpt2viz.analysis.scores import Scores
 from gpt2viz.app import prose, run_cache
 from gpt2viz.app.literal import literal
+from gpt2viz.labels import percent
 from gpt2viz.model import hub
 
 #: Seconds after which work ends that no page has asked for since.
@@ -180,7 +181,7 @@ def _progress(jobs: Sequence[Job], doing: str, key: str) -> None:
     left = sum(job.left for job in jobs if job.running)
     eta = "" if left == float("inf") else f", {left:.0f} s left"
     with st.container(horizontal=True, vertical_alignment="center"):
-        st.progress(_mean_share(jobs), f"{doing}: {100 * _mean_share(jobs):.0f} %{eta}", width=420)
+        st.progress(_mean_share(jobs), f"{doing}: {percent(_mean_share(jobs))}{eta}", width=420)
         st.button(
             "Cancel", icon=":material/stop:", key=f"cancel_{key}", on_click=_cancel, args=(jobs,)
         )
@@ -196,7 +197,7 @@ def _offer_restart(jobs: Sequence[Job], offer: str, key: str) -> None:
     why = next((job.error for job in jobs if job.error), "")
     with st.container(horizontal=True, vertical_alignment="center"):
         prose.caption(
-            literal(why) if why else f"Cancelled at {100 * _mean_share(jobs):.0f} %.",
+            literal(why) if why else f"Cancelled at {percent(_mean_share(jobs))}.",
             width="content",
         )
         st.button(

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from gpt2viz.arrays import Array
+from gpt2viz.labels import percent
 from gpt2viz.pictures.panel import Axis, Panel
 from gpt2viz.pictures.picture import Bars, Case, Role
 from gpt2viz.pictures.pooling import block_starts, farthest_from_0
@@ -45,7 +46,7 @@ def part_bars(
 
 
 def _share(part: float) -> str:
-    return "below 0.1 %" if 0 < part < 0.0005 else f"{100 * part:.1f} %"
+    return "below 0.1 %" if 0 < part < 0.0005 else percent(part, 1)
 
 
 def similarity_map(vectors: Array, size: int) -> Panel:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpt2viz.arrays import Array, Pairs, largest
-from gpt2viz.labels import shorten
+from gpt2viz.labels import percent, shorten
 from gpt2viz.pictures.every_head import Arrow, Thumbnails
 from gpt2viz.pictures.lines import Lines, lines
 from gpt2viz.pictures.panel import Axis, Panel
@@ -152,7 +152,7 @@ def path_map(
     """
     arrows, start = [], hops[0].step
     for n, hop in enumerate(hops):
-        share = f"{100 * hop.by.share:.0f} %"
+        share = percent(hop.by.share)
         to = hop.step.layer, hop.step.head
         if n + 1 < len(hops):
             step = hops[n + 1].step

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from gpt2viz.labels import numeral, pluralize, shorten
+from gpt2viz.labels import percent, pluralize, shorten
 from gpt2viz.pictures.panel import Axis, Panel
 from gpt2viz.pictures.picture import Curve, Curves, Heatmaps
 from gpt2viz.run.edit_kinds import STREAMS, target_label
@@ -153,8 +153,7 @@ def undone_curve(what: str, result: Restored) -> Curves:
     """The share of a change that is undone, over the number of pieces that are put back."""
     back = ["nothing put back", *(f"{name} put back" for name in result.names)]
     hover = [
-        f"{numeral(100 * share, '.1f')} %\n{last}"
-        for share, last in zip(result.undone, back, strict=True)
+        f"{percent(share, 1)}\n{last}" for share, last in zip(result.undone, back, strict=True)
     ]
     put = list(range(len(back)))
     curve = Curve("", put, result.undone.tolist(), "accent", hover, point="circle")
@@ -167,7 +166,7 @@ def faithfulness_curve(what: str, result: FewestHeads) -> Curves:
     left = [result.n_heads - n for n in range(len(result.faithfulness))]
     gone = ["", *(f"\nwithout {layer}.{head}" for layer, head in result.given_up)]
     hover = [
-        f"{pluralize(n, 'heads')} left: {numeral(100 * share, '.1f')} %{last}"
+        f"{pluralize(n, 'heads')} left: {percent(share, 1)}{last}"
         for n, share, last in zip(left, result.faithfulness, gone, strict=True)
     ]
     curve = Curve("", left, result.faithfulness.tolist(), "accent", hover, point="circle")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from gpt2viz.labels import shorten
+from gpt2viz.labels import percent, shorten
 from gpt2viz.pictures.palette import DASHES, POINTS
 from gpt2viz.pictures.panel import Axis, Panel
 from gpt2viz.pictures.picture import Bars, Case, Curve, Curves, Heatmaps, Lens, Reading, Role
@@ -199,7 +199,7 @@ def _reading(
 def _hover_text(lens: LogitLens, step: int, at: int, vocabulary: Sequence[str]) -> str:
     top, answer = (vocabulary[n] for n in (lens.top[step, at], lens.answer[at]))
     return (
-        f"{top} {100 * lens.probability[step, at]:.3f} %\n"
+        f"{top} {percent(lens.probability[step, at], 3)}\n"
         f"the answer {answer} has rank {lens.rank[step, at]:,}\n"
         f"entropy {lens.entropy[step, at]:.2f} bits"
     )

@@ -22,7 +22,7 @@ from gpt2viz.app.course.parts import (
 from gpt2viz.app.course.questions import Check
 from gpt2viz.app.course.tables import table
 from gpt2viz.app.course.written import bracket, equals, latex
-from gpt2viz.labels import numeral
+from gpt2viz.labels import numeral, percent
 from gpt2viz.textbook import heads, mlp
 from gpt2viz.textbook.attention import JOURNEY, JOURNEY_X
 from gpt2viz.textbook.tensors import rows
@@ -102,7 +102,7 @@ def blocks(book: Book, text: str) -> dict[str, str]:
     book.write(text, n=n)
     panels = [vectors(name, ran.output, JOURNEY, _AXES, TOKENS) for name, ran in runs.items()]
     picture("blocks", panels, height=270)
-    shut = {name: f"{100 * (ran.inside == 0).float().mean():.0f} %" for name, ran in runs.items()}
+    shut = {name: percent(float((ran.inside == 0).float().mean())) for name, ran in runs.items()}
     output.table(
         {
             "block": list(runs),

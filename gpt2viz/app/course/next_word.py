@@ -15,7 +15,7 @@ from gpt2viz.app.course.parts import PLANE, Book, pick, picture, vectors
 from gpt2viz.app.course.questions import Check
 from gpt2viz.app.course.tables import table
 from gpt2viz.app.course.written import decimals, equals
-from gpt2viz.labels import pluralize
+from gpt2viz.labels import percent, pluralize
 from gpt2viz.textbook import logits
 
 _WORDS = logits.FOUR
@@ -89,10 +89,10 @@ def predictions(book: Book) -> dict[str, Any]:
         chances = sampling_distribution(trace.logits_at(n))
         best = int(chances.argmax())
         rows["after"].append(f"{n} {text}")
-        rows["most probable"].append(f"{names[best]}  ({100 * chances[best]:.1f} %)")
+        rows["most probable"].append(f"{names[best]}  ({percent(chances[best], 1)})")
         came = n + 1 < len(labels)
         chance = chances[trace.token_ids[n + 1]] if came else 0.0
-        rows["what came"].append(f"{labels[n + 1]}  ({100 * chance:.1f} %)" if came else "")
+        rows["what came"].append(f"{labels[n + 1]}  ({percent(chance, 1)})" if came else "")
     output.table(rows, "What the model predicts after each token", tallest=432)
     bits, nothing = surprise(trace)[1:], np.log(len(names))
     cost = bits.sum() * np.log(2) / max(1, len(bits))

@@ -20,7 +20,7 @@ from gpt2viz.app.view import View
 from gpt2viz.app.views.head import strongest_key
 from gpt2viz.app.views.measures import draw_weights
 from gpt2viz.arrays import Array, largest
-from gpt2viz.labels import numeral, pluralize
+from gpt2viz.labels import numeral, percent, pluralize
 from gpt2viz.model.transformer import Norm
 from gpt2viz.pictures.panel import Axis, Panel
 from gpt2viz.pictures.picture import NUMBERS_FIT_LARGE
@@ -265,7 +265,7 @@ def next_word(book: Book, text: str) -> dict[str, int]:
         followed=_quote(view, n),
         count=f"{len(logits):,}",
         first=literal(names[int(best[0])]),
-        chance=f"{100 * sampling_distribution(logits)[best[0]]:.1f} %",
+        chance=percent(sampling_distribution(logits)[best[0]], 1),
     )
     words = [names[int(id)] for id in best]
     panel = vectors("highest logits", [logits[best]], ("logit",), words, ("", "next word"))
@@ -302,7 +302,7 @@ def gate(book: Book, text: str) -> dict[str, Any]:
     return {
         "channel": best[0],
         "passed": _format(values[-1, 0]),
-        "shut": f"{100 * (inside.gate < 0).float().mean():.0f} %",
+        "shut": percent(float((inside.gate < 0).float().mean())),
     }
 
 

@@ -29,6 +29,7 @@ from gpt2viz.app.course.written import (
     product,
 )
 from gpt2viz.app.parameters import ListParam
+from gpt2viz.labels import percent
 from gpt2viz.pictures.panel import Panel
 from gpt2viz.textbook import attention, tiny_crane
 from gpt2viz.textbook.tiny_crane import CHANNELS, MADE, SENTENCE, VOCABULARY, Head, Reading, Tables
@@ -421,7 +422,7 @@ def next_word(book: Book, text: str) -> dict[str, Any]:
         "guesses": ", ".join(guesses),
         "best": _quote(best[_FISH]),
         "one": len(best[_FISH]) == 1,
-        "chance": f"{100 * chances[_FISH].max():.1f} %",
+        "chance": percent(chances[_FISH].max(), 1),
     }
 
 

@@ -165,7 +165,7 @@ def _explain_mask_off(trace: Trace) -> str:
         for run in both:
             probable = run.next_token_probabilities[0]
             best = int(probable.argmax())
-            guesses.append(f"“{literal(names[best])}” {100 * probable[best]:.1f} %")
+            guesses.append(f"“{literal(names[best])}” {labels.percent(probable[best], 1)}")
         notes.append(labels.sentence("frame.without_mask", off=guesses[0], on=guesses[1]))
     return " ".join(notes)
 

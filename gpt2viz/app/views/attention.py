@@ -27,7 +27,7 @@ from gpt2viz.app.view import View, Window
 from gpt2viz.app.views import edits as editing
 from gpt2viz.app.views import measures, training, zoom
 from gpt2viz.arrays import largest
-from gpt2viz.labels import bidi_isolate, pluralize, sentence
+from gpt2viz.labels import bidi_isolate, percent, pluralize, sentence
 from gpt2viz.pictures import tables
 from gpt2viz.pictures.every_head import Thumbnails
 from gpt2viz.pictures.from_trace import Measure, one_head
@@ -325,7 +325,7 @@ def _next_tokens(view: View) -> list[dict[str, Any]]:
     best = tuple(map(int, largest(share, _TOP)))
     routes = run_cache.routes(view.trace.key, best)
     return [
-        {"label": bidi_isolate(names[n]), "percent": f"{100 * share[n]:.0f} %", **route}
+        {"label": bidi_isolate(names[n]), "percent": percent(share[n]), **route}
         for n, route in zip(best, routes, strict=True)
     ]
 

@@ -27,7 +27,7 @@ from gpt2viz.app.components.lines import Lined
 from gpt2viz.app.frame import page
 from gpt2viz.app.source_code import Made
 from gpt2viz.app.view import View, Window
-from gpt2viz.labels import bidi_isolate, sentence, shorten
+from gpt2viz.labels import bidi_isolate, percent, sentence, shorten
 from gpt2viz.pictures import tables
 from gpt2viz.pictures.compare import (
     aligned_bars,
@@ -242,7 +242,7 @@ def compare_predictions(both: Sides, names: tuple[str, str], titles: Sequence[st
         with (numbers := st.container(key="in_numbers", width=235, gap="xsmall")):
             for title, p in zip(titles, predicted, strict=True):
                 best = int(p.argmax())
-                st.metric(title, f"“{bidi_isolate(vocabulary[best])}” {100 * p[best]:.2f} %")
+                st.metric(title, f"“{bidi_isolate(vocabulary[best])}” {percent(p[best], 2)}")
             if len(logits[0]) == len(logits[1]):
                 st.metric(
                     "KL divergence",

@@ -33,7 +33,7 @@ from gpt2viz.app.frame import controls
 from gpt2viz.app.literal import literal
 from gpt2viz.app.view import View
 from gpt2viz.app.views import two_texts
-from gpt2viz.labels import numeral, pluralize, sentence
+from gpt2viz.labels import numeral, percent, pluralize, sentence
 from gpt2viz.pictures.circuits import Wire, Wiring, joint_pattern, wire_table
 from gpt2viz.pictures.patching import READS
 from gpt2viz.pictures.picture import Heatmaps
@@ -181,7 +181,7 @@ def _choose(cell: Cell) -> None:
 def _evidence(view: View, edge: Edge, by: Measure, carried: Carried, patched: str) -> str:
     """Return an edge's hover text: the three kinds of evidence for it."""
     at = " → ".join(f"{n} {view.labels[n]}" for n in (carried.query, carried.key))
-    z, here = numeral(edge.z(by), ".1f"), percent(carried.share)
+    z, here = numeral(edge.z(by), ".1f"), _share_in_words(carried.share)
     return f"{edge}\nweights: z {z}\nthis sentence, {at}: {here}\npatched: {patched}"
 
 
@@ -198,7 +198,7 @@ def _graph(
     for edge, carries in zip(edges, carries_here, strict=True):
         path = "choose it to patch its path"
         if patched is not None and chosen is not None and edge[:3] == chosen[:3]:
-            path = percent(patched.restored)
+            path = _share_in_words(patched.restored)
         wires.append(Wire(edge, edge.z(by), _evidence(view, edge, by, carries, path)))
     what = f"How the heads of {view.model.name} are wired, by the {_MEASURES[by]}"
     output.picture(
@@ -264,7 +264,7 @@ def _describe(view: View, edge: Edge, by: Measure, limit: float, copying: Copyin
     if np.isnan(here.share):
         name = "wiring.nothing"
     query, key = (f"“{literal(view.labels[n])}”" for n in (here.query, here.key))
-    share = percent(here.share)
+    share = _share_in_words(here.share)
     return sentence(name, lead=lead, share=share, query=query, key=key, **heads)
 
 
@@ -347,7 +347,7 @@ def effect_in_words(patched: PatchedPath, right: str, wrong: str) -> str:
     """Describe the effect of the patched path on two answers, given their labels; Markdown."""
     logits = (patched.corrupted, patched.value, patched.clean)
     second, path, first = (numeral(logit, ".2f") for logit in logits)
-    share, right, wrong = percent(patched.restored), literal(right), literal(wrong)
+    share, right, wrong = _share_in_words(patched.restored), literal(right), literal(wrong)
     return "\n\n".join(
         [
             sentence("wiring.recovers", share=share),
@@ -367,6 +367,6 @@ def _patch_path(
     return patch_path(model, *texts, edge.sender, edge.receiver, edge.into, answer, causal=masked)
 
 
-def percent(share: float) -> str:
-    """Format a share."""
-    return "nothing to share" if np.isnan(share) else f"{numeral(100 * share, '.0f')} %"
+def _share_in_words(share: float) -> str:
+    """Format a share, which is NaN where there is nothing to share."""
+    return "nothing to share" if np.isnan(share) else percent(share)
