@@ -34,44 +34,26 @@ def switch(*parts: Window, named: bool = False) -> bool:
     until a part is shown that is short enough for lines. ``parts`` are the windows of all texts
     that are drawn. ``named`` adds the switch's label.
     """
-    drawable = all(part.exact for part in parts)
-    address.choice(parameters.PICTURE, ["matrix", "lines"])
-    if named:
-        _switch_with_name(drawable)
-    else:
-        _switch(enabled=drawable)
-    chosen = address.get(parameters.PICTURE) == "lines"
-    if chosen and not drawable:
-        prose.caption(sentence("lines.too_long", most=MOST_TOKENS))
-    return chosen and drawable
-
-
-def _switch_with_name(drawable: bool) -> None:
-    """Draw the switch with its label and a tip beside it."""
-    with st.container(
-        key="named_switch", horizontal=True, width="content", vertical_alignment="center"
-    ):
-        prose.markdown(
-            ":small[Picture]",
+    drawable, names = all(part.exact for part in parts), {"matrix": "Matrix", "lines": "Lines"}
+    chosen: str = address.read(address.choice(parameters.PICTURE, names))
+    with st.container(horizontal=True, width="content", vertical_alignment="center"):
+        if named:
+            tip = prose.tip(sentence("lines.tip", most=MOST_TOKENS))
+            prose.markdown(":small[Picture]", width="content", help=tip)
+        mount(
+            key="picture_switch",
+            data={
+                "script": "choices.picture",
+                "names": names,
+                "chosen": chosen if drawable else "matrix",
+                "disabled": not drawable,
+            },
+            on={"picture": lambda name: address.put(parameters.PICTURE, name)},
             width="content",
-            help=prose.tip(sentence("lines.tip", most=MOST_TOKENS)),
         )
-        _switch(enabled=drawable)
-
-
-def _switch(*, enabled: bool) -> None:
-    """Draw the switch for ``parameters.PICTURE``, which the page has read already."""
-    mount(
-        key="picture_switch",
-        data={
-            "script": "choices.picture",
-            "names": {name: name.capitalize() for name in ("matrix", "lines")},
-            "chosen": address.get(parameters.PICTURE) if enabled else "matrix",
-            "disabled": not enabled,
-        },
-        on={"picture": lambda name: address.put(parameters.PICTURE, name)},
-        width="content",
-    )
+    if chosen == "lines" and not drawable:
+        prose.caption(sentence("lines.too_long", most=MOST_TOKENS))
+    return chosen == "lines" and drawable
 
 
 def put_query(position: int) -> None:
