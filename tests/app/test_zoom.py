@@ -227,7 +227,7 @@ def test_lines_are_drawn_for_small_parts_only() -> None:
     assert not any("Lines need" in caption.value for caption in part.caption)
     (lines,) = (p for p in part.session_state["_shown"].pictures.values() if isinstance(p, Lines))
     assert lines.what == (
-        "Attention weights of layer 1, head 2, queries 100 to 159, keys 40 to 119, as lines"
+        "Attention weights, layer 1, head 2, queries 100 to 159, keys 40 to 119, as lines"
     )
     assert lines.panels[0].values.shape == (60, 80)
     assert header_of(canvas(part, "one_head"))["either"]["picture"] == "lines"

@@ -98,9 +98,7 @@ const filled = (text, values) => text.replace(/\{(\w+)\}/g, (_, name) => values[
 
 // The picture's name.
 function pictureName({ head: { what }, panels: [{ part: [part] }] }, state) {
-  const { layer, picture } = state, heads = drawnHeads(state).join(", ")
-  const name = picture === "lines" ? `${what} of layer ${layer}, head ${heads}`
-    : `${what}, layer ${layer}, head ${heads}`
+  const name = `${what}, layer ${state.layer}, head ${drawnHeads(state).join(", ")}`
   return part ? `${name}, ${part}` : name
 }
 

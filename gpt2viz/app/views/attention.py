@@ -194,9 +194,9 @@ def _draw_large(
     weights; if it isn't "", all are described, and the browser draws the others itself.
     """
     panel, listed = panels[chosen.head], ", ".join(map(str, panels))
-    what = panel.label(f"{chosen.what} of layer {chosen.layer}, head {listed}")
+    what = panel.label(f"{chosen.what}, layer {chosen.layer}, head {listed}")
     picture = Heatmaps(
-        panel.label(f"{chosen.what}, layer {chosen.layer}, head {chosen.head}"),
+        what,
         list(panels.values()),
         numbers.scale,
         n_columns=len(panels),
