@@ -117,9 +117,9 @@ def long_values(
     whole = dict.fromkeys([*cut, "unknown"], "1," * (40_000 // (len(cut) + 1)))
     free = parsers.keys() - _TRIED.setdefault(page.partition("?")[0], set())
     _TRIED[page.partition("?")[0]] |= free
-    alone = {"text", "text2"} & free  # a text that is too long hides the rest
-    others = sorted(free - alone)
-    together = [[name] for name in sorted(alone)]
+    separate = {"text", "text2"} & free  # a text that is too long hides the rest
+    others = sorted(free - separate)
+    together = [[name] for name in sorted(separate)]
     together += [others[n : n + 3] for n in range(0, len(others), 3)]
     long = {name: accepted_values(parsers[name]) for name in free}
     return [
@@ -143,9 +143,9 @@ def test_every_parameter_accepts_any_text_within_bounds(
     """Bounded in access to files, memory, the size of the page and the number of runs."""
     names.clear()
     at, mode = open_page(page, **part), dict(parse_qsl(page.partition("?")[2]))
-    before, here, rng = page_size(at), dict(names), Random(page)
-    texts = {name for name in here if name.startswith("text") or name == "filter"}
-    assert page in ("models", *NO_SENTENCE) or {"text", "model", "causal"} <= here.keys()
+    before, parsers, rng = page_size(at), dict(names), Random(page)
+    texts = {name for name in parsers if name.startswith("text") or name == "filter"}
+    assert page in ("models", *NO_SENTENCE) or {"text", "model", "causal"} <= parsers.keys()
     for n in range(2):
         odd = {name: rng.choice(ODD) for name in sorted(names.keys() - (() if n else texts))}
         fill(at, odd | {"example": rng.choice(ODD), "unknown": rng.choice(ODD)})
@@ -156,8 +156,8 @@ def test_every_parameter_accepts_any_text_within_bounds(
     assert not Path(CANARY).exists()
 
     of_lists = ("parse_option", "_parse_switch")
-    free = {name: parse for name, parse in here.items() if parse.__name__ not in of_lists}
-    for odd in long_values(page, sorted(here.keys() - mode.keys() - part.keys()), free):
+    free = {name: parse for name, parse in parsers.items() if parse.__name__ not in of_lists}
+    for odd in long_values(page, sorted(parsers.keys() - mode.keys() - part.keys()), free):
         runs.clear()
         at.query_params.clear()
         fill(at, {"text": "A cat sat down", **mode, **part, **odd})
@@ -165,7 +165,7 @@ def test_every_parameter_accepts_any_text_within_bounds(
         assert not at.exception, (message, at.exception)
         assert len(runs) <= 4, message
         assert sum(map(len, at.query_params.values())) <= address.LONGEST_ADDRESS
-        for name in here.keys() & odd.keys():
+        for name in parsers.keys() & odd.keys():
             assert len(str(at.session_state[name])) < 40 * address.LONGEST_TEXT  # 64 edits in full
         assert page_size(at) < before + 10**6, message
 
@@ -232,8 +232,8 @@ def test_audit_hook_detects_file_access(audit_events: list[str], tmp_path: Path)
 def test_pages_folder_has_only_known_pages() -> None:
     """Streamlit serves the scripts in ``pages/``, and no other script or file."""
     served = {path.name for path in (ROOT / "pages").iterdir() if path.suffix == ".py"}
-    every = (*pages.PAGES, pages.ADDED)
-    known = {Path(page.path).name for page in every} - {pages.ATTENTION.path}
+    all_pages = (*pages.PAGES, pages.ADDED)
+    known = {Path(page.path).name for page in all_pages} - {pages.ATTENTION.path}
     assert served == known
 
 
@@ -277,8 +277,8 @@ def test_interrupted_choice_loses_no_later_choice(monkeypatch: pytest.MonkeyPatc
     for look in range(1, 20):
         session, texts = Interrupted(), dict[str, str]()
         query = SimpleNamespace(to_dict=texts.copy, from_dict=texts.update)
-        here = SimpleNamespace(session_state=session, query_params=query)
-        monkeypatch.setattr(address, "st", here)
+        fake = SimpleNamespace(session_state=session, query_params=query)
+        monkeypatch.setattr(address, "st", fake)
         session.left = look
         try:
             address.put(parameters.LAYER, 1)

@@ -71,13 +71,13 @@ def test_opening_head_is_chosen_by_its_weights(text: str) -> None:
 
 
 def test_layer_or_head_alone_opens_its_best_head() -> None:
-    apart = np.abs(hardest(weights(CRANE)) - 0.5).mean(axis=-1)
+    distance = np.abs(hardest(weights(CRANE)) - 0.5).mean(axis=-1)
     at = open_page("attention", layer="3")
-    assert head_of(at) == (3, apart[3].argmin())
-    assert f"We start with head 3.{apart[3].argmin()}: " in words(at)
+    assert head_of(at) == (3, distance[3].argmin())
+    assert f"We start with head 3.{distance[3].argmin()}: " in words(at)
     at = open_page("attention", head="2")
-    assert head_of(at) == (apart[:, 2].argmin(), 2)
-    assert f"We start with head {apart[:, 2].argmin()}.2: " in words(at)
+    assert head_of(at) == (distance[:, 2].argmin(), 2)
+    assert f"We start with head {distance[:, 2].argmin()}.2: " in words(at)
     assert (
         head_of(open_page("attention", head="99")) == head_of(open_page("attention")) == opening()
     )
@@ -158,18 +158,18 @@ def test_contributions_of_words_sum_to_next_token_logits(model: gpt2viz.Model) -
         assert word["label"] == model.tokenizer.decode([int(token)]).replace(" ", "·")
         assert word["logit"] == pytest.approx(logits[token], abs=1e-3)
         numbers = [of["value"] for of in word["words"]]
-        whole = sum(numbers) + word["others"] + word["mlps"] + word["rest"]
-        assert whole == pytest.approx(word["logit"], abs=1e-9)
+        total = sum(numbers) + word["others"] + word["mlps"] + word["rest"]
+        assert total == pytest.approx(word["logit"], abs=1e-9)
         heads = gpt2viz.route(model, trace, int(token)).heads
-        near: Any = {"rtol": 0, "atol": 1e-5}  # the page's run may reuse another's prefix
-        assert_allclose(numbers, [heads[:, :, of["key"]].sum() for of in word["words"]], **near)
-        assert_allclose(abs(numbers[0]), abs(heads.sum(axis=(0, 1))).max(), **near)
+        close: Any = {"rtol": 0, "atol": 1e-5}  # the page's run may reuse another's prefix
+        assert_allclose(numbers, [heads[:, :, of["key"]].sum() for of in word["words"]], **close)
+        assert_allclose(abs(numbers[0]), abs(heads.sum(axis=(0, 1))).max(), **close)
         for of in word["words"]:
             for layer, head, value in of["heads"]:
-                assert_allclose(value, heads[layer, head, of["key"]], **near)
-            assert_allclose(abs(of["heads"][0][2]), abs(heads[:, :, of["key"]]).max(), **near)
+                assert_allclose(value, heads[layer, head, of["key"]], **close)
+            assert_allclose(abs(of["heads"][0][2]), abs(heads[:, :, of["key"]]).max(), **close)
         mlps = gpt2viz.contributions(model, trace, int(token)).mlp
-        assert_allclose(word["mlps"], mlps.sum(), **near)
+        assert_allclose(word["mlps"], mlps.sum(), **close)
 
 
 @each("causal", ["true", "false"])
@@ -242,45 +242,45 @@ QUOTED = re.compile(r"(\S+)(?: \((\d+)\))? \((\d+\.\d\d)\)")
 def test_description_of_the_large_head_matches_its_matrix() -> None:
     """Under every measure, by tokens and by words, with the mask and without; alternately for the
     chosen row and for the row with the largest weight."""
-    wrong = []
+    problems = []
     for n, (shown, whole, causal) in enumerate(product(MEASURES, (False, True), (True, False))):
         query = ("", "5")[(n + n // 2 + n // 4) % 2]
-        here = {"show": shown, "words": str(whole).lower(), "causal": str(causal).lower()}
-        here |= {"query": query} if query else {}
-        at = open_page("attention", text=PIECES, layer="2", head="6", **here)
+        query_params = {"show": shown, "words": str(whole).lower(), "causal": str(causal).lower()}
+        query_params |= {"query": query} if query else {}
+        at = open_page("attention", text=PIECES, layer="2", head="6", **query_params)
         header, (numbers,), (masked,) = unpack(canvas(at, "one_head"))
         rows = header["grids"][header["panels"][0]["grid"]]["rows"]
         positions, names = zip(*(row.split(" ", 1) for row in rows), strict=True)
         text = header["head"]["descriptions"]["2.6"]
-        says = re.sub(r" \(with the mask on: .*?\)(?=[:.])", "", text)
-        name, pos = re.match(r"(\S+)(?: \((\d+)\))?", says).groups()  # type: ignore[union-attr]
+        description = re.sub(r" \(with the mask on: .*?\)(?=[:.])", "", text)
+        name, pos = re.match(r"(\S+)(?: \((\d+)\))?", description).groups()  # type: ignore[union-attr]
         row = names.index(name) if pos is None else positions.index(pos)
         messages = [
             (name, pos or positions[names.index(name)], pytest.approx(float(number), abs=0.0051))
-            for name, pos, number in QUOTED.findall(says)
+            for name, pos, number in QUOTED.findall(description)
         ]
         largest = np.argsort(-numbers[row], kind="stable")[: len(messages)]
         if messages != [(names[n], positions[n], numbers[row][n]) for n in largest] or not messages:
-            wrong.append(f"{here}: {says}")
+            problems.append(f"{query_params}: {description}")
         if query and row != max(i for i, pos in enumerate(positions) if int(pos) <= int(query)):
-            wrong.append(f"{here}: of row {row}: {says}")
+            problems.append(f"{query_params}: of row {row}: {description}")
         sums = np.where(masked, 0, numbers).sum(axis=1)
         if "Every row sums to 1" in words(at) and abs(sums - 1).max() > 1e-3:
-            wrong.append(f"{here}: rows don't sum to 1")
-    assert not wrong, "\n".join(wrong)
+            problems.append(f"{query_params}: rows don't sum to 1")
+    assert not problems, "\n".join(problems)
 
 
 def test_strong_first_column_is_explained_where_it_occurs() -> None:
     """With the mask on, and without it if a head still rests on the first token."""
-    wrong = []
+    problems = []
     for text, causal in product((CRANE, CATS, "x"), (True, False)):
         later = weights(text, causal)[:, :, 1:, 0]
         strong = later.size > 0 and later.mean(axis=-1).max() > 0.5
         at = open_page("attention", text=text, causal=str(causal).lower())
         requested = any("first column" in p.proto.popover.label for p in at.get("popover"))
         if requested != strong:
-            wrong.append(f"{text}, mask {causal}: asked {requested}")
-    assert not wrong, "\n".join(wrong)
+            problems.append(f"{text}, mask {causal}: asked {requested}")
+    assert not problems, "\n".join(problems)
 
 
 #: Names of several tokens each, which are grouped into words.

@@ -116,9 +116,9 @@ def test_chapters_on_the_family_show_the_models_numbers(model: str, models: Path
 
     x = oracle.norm(steps["residual_mid"][layer][n], f"{block}.post_attention_layernorm")
     gate, up = (oracle.linear(x, f"{block}.mlp.{name}_proj") for name in ("gate", "up"))
-    opened = gate / (1 + np.exp(-gate))
-    best = np.argsort(-abs(opened * up))[:8]
-    expected = [part[best] for part in (gate, opened, up, opened * up)]
+    activated = gate / (1 + np.exp(-gate))
+    best = np.argsort(-abs(activated * up))[:8]
+    expected = [part[best] for part in (gate, activated, up, activated * up)]
     assert_allclose(matrix(at["swiglu"], "real_gate"), expected, atol=1e-5)
     most = f"Channel {best[0]} passes most, **{expected[-1][0]:.3f}**"
     assert most in written["swiglu"]
@@ -186,8 +186,8 @@ def test_scores_by_distance_and_the_effect_of_rotation(models: Path) -> None:
     a, b = (x.astype(float)[:2] + 1j * x[2:] for x in (q, k))  # 4 channels
     speeds = np.array([1.0, 0.1])  # 100^(−2i/4)
     for curve in chart(at, "distances")["data"]:
-        far = curve["x"]
-        expected = (a * np.exp(1j * speeds * far[:, None]) * b.conj()).sum(axis=1).real / 2
+        distances = curve["x"]
+        expected = (a * np.exp(1j * speeds * distances[:, None]) * b.conj()).sum(axis=1).real / 2
         assert_allclose(curve["y"], expected, atol=1e-5)
     assert curve["name"] == "2 back, as here"
     assert_allclose(curve["y"], run.stage("scaled_scores", layer, head)[query, key], 1e-4)

@@ -163,8 +163,8 @@ def test_repeated_sentence_is_offered_and_copied(n: int) -> None:
     row = weights(TWICE)[layer, head, query]
     assert row.argmax() == key
     assert ids[key - 1] == ids[query], "what followed the same token"
-    asks, copied = (tokenizer.decode([ids[n]]).replace(" ", "·") for n in (query, key))
-    assert f"“{asks}” attends to what followed it before: “{copied}” ({row.max():.2f})." in text
+    token, copied = (tokenizer.decode([ids[n]]).replace(" ", "·") for n in (query, key))
+    assert f"“{token}” attends to what followed it before: “{copied}” ({row.max():.2f})." in text
     assert (at.session_state["layer"], at.session_state["head"]) == (layer, head)
     assert not any("no token repeats" in c.value for c in at.caption)
 

@@ -62,12 +62,12 @@ def test_garbage_is_collected_when_idle_or_after_ten_seconds() -> None:
     counts = iter([0, 0, 1, 1, 1, 1, *range(2, 12), 12, 12])  # read again after the collection
     gc.disable()
     try:
-        left, sweeper = ref(Cycle()), garbage.Sweeper(0, counts.__next__)
+        reference, sweeper = ref(Cycle()), garbage.Sweeper(0, counts.__next__)
         assert not sweeper.look(1), "nothing is new"
         assert not sweeper.look(2), "the server is busy"
-        assert left() is not None
+        assert reference() is not None
         assert sweeper.look(3)
-        assert left() is None
+        assert reference() is None
         assert not sweeper.look(30), "nothing is new"
         assert not any(sweeper.look(now) for now in range(30, 40)), "the server is busy"
         assert sweeper.look(40), "after ten seconds"

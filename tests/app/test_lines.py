@@ -72,9 +72,9 @@ def stored_lines(at: AppTest) -> list[Lines]:
 
 def check_weights(drawn: np.ndarray, expected: np.ndarray) -> None:
     """Lines have the expected weights; weights without a line are below the threshold."""
-    there = np.isfinite(drawn)
-    assert_allclose(drawn[there], expected[there], **TOLERANCE)
-    assert (expected[~there] < 0.01 + 2e-3).all()
+    has_line = np.isfinite(drawn)
+    assert_allclose(drawn[has_line], expected[has_line], **TOLERANCE)
+    assert (expected[~has_line] < 0.01 + 2e-3).all()
 
 
 @each(
@@ -101,15 +101,15 @@ def test_browser_lines_match_the_servers(page: str, chosen: dict[str, str], tmp_
     for picture in stored:
         assert {"query", "key", "value"} < set(picture.table().columns)
         assert len(picture.table())
-    here = [lines for several in result.values() for lines in several]
+    all_lines = [lines for several in result.values() for lines in several]
     of_lines = {name for name in pictures(at) if name.rstrip("_0123") in result}
     messages = [alt for name, alt in pictures(at).items() if name in of_lines]
-    for lines, picture, alt in zip(here, stored, messages, strict=True):
+    for lines, picture, alt in zip(all_lines, stored, messages, strict=True):
         assert alt == lines["alt"]
         assert alt.startswith(f"{picture.what}. ")
         assert f"{lines['shows']}, as lines".endswith(picture.what)
         check_line_data(lines, picture)
-    for lines in here:
+    for lines in all_lines:
         del lines["alt"]
     if page == "find":
         return  # small matrices of the probe are pooled, so lines come from the server

@@ -69,13 +69,13 @@ def lists(monkeypatch: pytest.MonkeyPatch) -> dict[str, Sequence[Any]]:
 def test_every_list_entry_opens_and_is_named(view: str, lists: dict[str, Sequence[Any]]) -> None:
     lists.clear()
     first = open_page(view, text=TEXT)
-    own = {name: list(entries) for name, entries in lists.items() if name not in ELSEWHERE}
+    page_lists = {name: list(entries) for name, entries in lists.items() if name not in ELSEWHERE}
     for name in TOKENS.get(view, ()):
         (box,) = (box for box in first.selectbox if box.key == name)
         others = {"nothing", *(first.selectbox(key=key).value for key in TOKENS[view])}
-        own[name] = [option for option in box.options if option not in others][:3]
-    wrong = []
-    for name, entries in own.items():
+        page_lists[name] = [option for option in box.options if option not in others][:3]
+    problems = []
+    for name, entries in page_lists.items():
         words: dict[Any, str] = {}
         n_first = 1 if name in SAME else 4
         for entry in entries if len(entries) <= 5 * n_first else [*entries[:n_first], entries[-1]]:
@@ -88,11 +88,11 @@ def test_every_list_entry_opens_and_is_named(view: str, lists: dict[str, Sequenc
             if (view, entry) == ("find?find=pattern", "empty"):
                 continue  # an empty pattern has no picture
             if at.session_state[name] != entry or notices(at) != notices(first):
-                wrong.append(f"{name}: {entry} isn't shown: {notices(at)}")
+                problems.append(f"{name}: {entry} isn't shown: {notices(at)}")
             if len(pictures(at)) < bool(pictures(first)) or empty:
-                wrong.append(f"{name}: {entry} has no picture, or an empty one: {empty}")
+                problems.append(f"{name}: {entry} has no picture, or an empty one: {empty}")
             if name in NAMED and str(entry) not in all_text(at):
-                wrong.append(f"{name}: {entry} isn't named")
+                problems.append(f"{name}: {entry} isn't named")
         if len(set(words.values())) < len(words) and name not in SAME:
-            wrong.append(f"{name}: several entries give the same page")
-    assert not wrong, "\n".join(wrong)
+            problems.append(f"{name}: several entries give the same page")
+    assert not problems, "\n".join(problems)

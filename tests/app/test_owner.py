@@ -127,10 +127,10 @@ def test_location_of_the_config_file(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(settings, "APP", tmp_path / "clone")
     assert settings.config_file() == tmp_path / "config" / "gpt2viz" / "gpt2viz.toml"
     assert settings.setting("models") == []
-    beside = tmp_path / "clone" / "gpt2viz.toml"
-    beside.parent.mkdir()
-    beside.write_text("models = ['mine']")
-    assert settings.folders() == [beside.parent / "mine"]
+    clone_file = tmp_path / "clone" / "gpt2viz.toml"
+    clone_file.parent.mkdir()
+    clone_file.write_text("models = ['mine']")
+    assert settings.folders() == [clone_file.parent / "mine"]
     monkeypatch.setenv(settings.CONFIG_VARIABLE, str(tmp_path / "other.toml"))
     with pytest.raises(gpt2viz.CheckpointError, match=r"other\.toml, which isn't a file"):
         settings.folders()

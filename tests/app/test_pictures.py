@@ -76,12 +76,12 @@ def check_page(page: str, view: dict[str, str], at: AppTest) -> None:
     alts = [alt for key, alt in drawn.items() if key not in curve_keys]
     joined_alts = checkpoint_alts(at)
     frames = frame_alts(at)
-    alone = [
+    single_names = [
         name
         for name in shown.pictures
         if f"{name}. " not in joined_alts and name.partition(", step ")[0] not in frames
     ]
-    for alt, name in zip(sorted(alts), sorted(alone), strict=True):
+    for alt, name in zip(sorted(alts), sorted(single_names), strict=True):
         check_alt(page.partition("?")[0], alt, name)
     check_words(at)
     check_code(at, page)
@@ -155,13 +155,13 @@ def check_looks(drawn: Any) -> None:
     """Named series of one picture also differ without their colours."""
     if drawn.layout.barmode == "overlay":
         return  # each bar has a row of its own, with its name
-    looks = {}
+    styles = {}
     for trace in drawn.data:
         if trace.type == "bar":
-            looks[trace.name] = np.atleast_1d(trace.marker.pattern.shape)[0]
+            styles[trace.name] = np.atleast_1d(trace.marker.pattern.shape)[0]
         elif trace.type == "scatter" and trace.line.color:
-            looks[trace.name] = (trace.line.dash or "solid", trace.marker.symbol or "circle")
-    assert len(set(looks.values())) == len(looks), looks
+            styles[trace.name] = (trace.line.dash or "solid", trace.marker.symbol or "circle")
+    assert len(set(styles.values())) == len(styles), styles
 
 
 def check_tips(at: AppTest) -> None:
@@ -184,9 +184,9 @@ def linked_terms(markdown: str) -> list[str]:
 @cache
 def used_terms(markdown: str) -> set[str]:
     """The keys of the words used in prose."""
-    left, result = re.sub(NOT_PROSE, " ", plain(markdown), flags=re.M), set()
+    remaining, result = re.sub(NOT_PROSE, " ", plain(markdown), flags=re.M), set()
     for term in sorted(TERMS, key=lambda term: -len(term.name)):
-        left, n = re.subn(rf"(?<![\w-]){term.name}s?(?![\w-])", " ", left, flags=re.I)
+        remaining, n = re.subn(rf"(?<![\w-]){term.name}s?(?![\w-])", " ", remaining, flags=re.I)
         result |= {term.key} if n else set()
     return result
 

@@ -262,8 +262,8 @@ def test_long_link_needs_few_runs(model: gpt2viz.Model, runs: list[int], causal:
     assert len(runs) <= (2 if causal else predict.PLAY + 2)
     for row in (0, -2, -1):
         index = len(ids) - len(rows) + row % len(rows)
-        read = gpt2viz.trace(model, [*prompt.token_ids, *ids[:index]], causal=causal)
-        p = softmax(read.logits_at(-1))[ids[index]]
+        run = gpt2viz.trace(model, [*prompt.token_ids, *ids[:index]], causal=causal)
+        p = softmax(run.logits_at(-1))[ids[index]]
         assert rows.iloc[row]["probability (%)"] == pytest.approx(100 * p, rel=1e-3)
 
 
@@ -282,12 +282,12 @@ def test_new_tokens_of_another_sentence_are_dropped(new: str) -> None:
 
 def test_another_sentence_starts_without_new_tokens() -> None:
     at = press(open_page("predict?predict=generate", text=BANK), "Step")
-    written = new_ids(at)
+    tokens = new_ids(at)
     at.text_input(key="text").set_value("Dog bites man").run()
     assert not at.dataframe
     assert not at.warning  # an earlier choice, not a wrong link
     at.text_input(key="text").set_value(BANK).run()
-    assert new_ids(at) == written
+    assert new_ids(at) == tokens
     assert len(at.dataframe[0].value) == 1
     at.text_input(key="text").set_value("Dog bites man").run()
     press(at, "Step")

@@ -216,8 +216,8 @@ def test_tokenizers_own_first_token_can_be_turned_off(
     check(at, False, "<s\\> was **left out**")
     assert (at.query_params["bos"], at.query_params["query"]) == ("false", "0")
     assert "A space was **put first**" in captions(at)
-    carried = {name: str(at.query_params[name]) for name in at.query_params}
-    check(open_page("head", **carried), False, "<s\\> was **left out**")
+    query = {name: str(at.query_params[name]) for name in at.query_params}
+    check(open_page("head", **query), False, "<s\\> was **left out**")
     at.selectbox(key="model").set_value("stories").run()
     assert switches(at) == {"<|endoftext|> first": False}
     at.toggle(key="bos").set_value(True).run()

@@ -386,19 +386,19 @@ def test_strip_shows_head_norms_and_mean_in_every_layer() -> None:
 
 def test_strip_has_its_own_code_and_range() -> None:
     """Under every measure: no text below it says 0 to 1 unless that is its range."""
-    wrong = []
-    for shown, does in zip(MEASURES, ("", "drop_first", "value_weighted"), strict=True):
+    problems = []
+    for shown, function in zip(MEASURES, ("", "drop_first", "value_weighted"), strict=True):
         at = open_page("side_by_side", text=MAN, head="4", show=shown)
         ends = [panel["high"] for panel in unpack(canvas(at, "strip_chart"))[0]["panels"]]
         parts = [part for part in at.main if part.type in ("bidi_component", "caption")]
         (strip,) = (n for n, part in enumerate(parts) if "strip_chart" in str(part.proto))
         later = [str(part.proto) for part in parts[strip:]]
         if any("from 0 to 1" in text for text in later) and ends != [1] * len(ends):
-            wrong.append(f"{shown}: {later}, up to {ends}")
+            problems.append(f"{shown}: {later}, up to {ends}")
         code = "\n".join(block.value for block in at.code)
-        if does and f"def {does}(" not in code:
-            wrong.append(f"{shown}: no code of {does}")
-    assert not wrong, "\n".join(wrong)
+        if function and f"def {function}(" not in code:
+            problems.append(f"{shown}: no code of {function}")
+    assert not problems, "\n".join(problems)
 
 
 def test_chosen_head_is_shown_in_its_layer() -> None:

@@ -326,12 +326,12 @@ def test_progress_is_kept_across_chapters_and_merged_from_a_file() -> None:
     at.text_input(key="answer_mistake_25").set_value("1000").run()
     at.query_params["order_on"] = "true"
     at.radio(key="chapter").set_value("order").run()
-    own, words = "answer_explain_order", RIGHT["explain_order"][0]
-    at.text_area(key=own).set_value(words)
+    key, words = "answer_explain_order", RIGHT["explain_order"][0]
+    at.text_area(key=key).set_value(words)
     next(button for button in at.button if button.label == "Send").click().run()
     for chapter in ("mask", "order"):
         at.radio(key="chapter").set_value(chapter).run()
-    field = at.text_area(key=own)  # its default is shown where a browser forgot its value
+    field = at.text_area(key=key)  # its default is shown where a browser forgot its value
     assert field.value == field.proto.default == words
     assert "Compare for yourself" in text_of(at)
     assert ":green[**✓**] **Explain**" not in text_of(at)
@@ -349,7 +349,7 @@ def test_progress_is_kept_across_chapters_and_merged_from_a_file() -> None:
     assert {name: ids for name, ids in at.session_state["_progress"].items() if ids} == here | more
     (again,) = (button for button in at.button if button.label == "Start again")
     again.click().run()
-    assert (answered_ids(at), at.text_area(key=own).value) == (["order_on"], "")  # still on screen
+    assert (answered_ids(at), at.text_area(key=key).value) == (["order_on"], "")  # still on screen
 
 
 def test_invalid_progress_files_are_rejected() -> None:

@@ -153,12 +153,12 @@ def test_both_listings_and_the_default_line() -> None:
     at = open_page("textbook", chapter="whole", line=str(empty))
     assert any(f"line: {empty} can't be shown here" in plain(block.value) for block in at.warning)
     data = data_of(at, "line_by_line")
-    mine, package = data["listings"]
-    assert mine == LISTINGS.lines
+    gpt2, package = data["listings"]
+    assert gpt2 == LISTINGS.lines
     assert "\n".join(package) == inspect.getsource(network).rstrip("\n")
-    assert mine[data["chosen"] - 1].strip().startswith("scores = q @ k.mT")
-    (there,) = data["beside"][str(data["chosen"])]
-    assert package[there - 1].strip().startswith("scores = self.scores(q @")
+    assert gpt2[data["chosen"] - 1].strip().startswith("scores = q @ k.mT")
+    (number,) = data["beside"][str(data["chosen"])]
+    assert package[number - 1].strip().startswith("scores = self.scores(q @")
 
 
 @pytest.fixture(scope="module")

@@ -241,34 +241,34 @@ def test_link_opens_the_cell_with_the_stated_weight(subtests: pytest.Subtests) -
             assert query == len(weights) - 1
             assert weights[query].max() == pytest.approx(weights[query, key], rel=1e-4)
             assert f"**{weights[query, key]:.3f}**" in prose(at)
-            there = open_page(
+            head_page = open_page(
                 "head", **{name: requested[name] for name in requested if name != "chapter"}
             )
-            assert not there.warning
+            assert not head_page.warning
             label = gpt2viz.trace(bundled_model(), text).labels[query]
-            assert f"query {label} ({query}), key" in prose(there)
-            assert_allclose(heatmaps(there, "stage_weights")["weights"], weights, atol=1e-5)
+            assert f"query {label} ({query}), key" in prose(head_page)
+            assert_allclose(heatmaps(head_page, "stage_weights")["weights"], weights, atol=1e-5)
 
 
 def check_neurons(at: AppTest, results: dict[str, Any], n: int) -> None:
     """Layer 2's eight strongest neurons, and what these, the others and the bias add."""
     checkpoint, mid = read(BUNDLED), results["residual_mid"][2][n]
     widened = checkpoint.linear(checkpoint.norm(mid, "h.2.ln_2"), "h.2.mlp.c_fc")
-    bent = ACTIVATIONS[checkpoint.config["activation_function"]](widened)
-    best = np.argsort(-abs(bent))[:8]
+    activations = ACTIVATIONS[checkpoint.config["activation_function"]](widened)
+    best = np.argsort(-abs(activations))[:8]
     columns = matrices(at, "real_neurons")[0].grid["columns"]
     assert columns == [f"{rank} {neuron}" for rank, neuron in enumerate(best)]
-    assert_allclose(matrix(at, "real_neurons"), [widened[best], bent[best]], atol=1e-4)
+    assert_allclose(matrix(at, "real_neurons"), [widened[best], activations[best]], atol=1e-4)
     (fires,) = matrix(at, "real_fires")
-    highest = bent.argmax()
-    assert fires[n] == pytest.approx(bent[highest], abs=1e-4)
+    highest = activations.argmax()
+    assert fires[n] == pytest.approx(activations[highest], abs=1e-4)
     value, table = checkpoint.w["h.2.mlp.c_proj.weight"][highest], checkpoint.w["wte.weight"]
     alike = table @ value / np.linalg.norm(table, axis=1)
     nearest = bundled_model().tokenizer.token_bytes(int(alike.argmax())).decode()
     names = f"neuron **{highest}** highest", f"token vectors of “{nearest.replace(' ', '·')}”"
     assert all(text in prose(at) for text in names)
     assert f"has 1,024 neurons; {(widened > 0).sum()} are positive before" in prose(at)
-    added = checkpoint.w["h.2.mlp.c_proj.weight"][:, 0] * bent
+    added = checkpoint.w["h.2.mlp.c_proj.weight"][:, 0] * activations
     strong, bias = added[best].sum(), checkpoint.w["h.2.mlp.c_proj.bias"][0]
     (line,) = (text for text in formulas(at) if r"\text{channel }" in text)
     written = [float(n) for n in re.findall(r"-?\d+\.\d+", line)]
@@ -346,9 +346,9 @@ def test_next_word_chapter_agrees_with_predict() -> None:
     result = stages(CRANE)["next_token_probabilities"]
     assert f"**{100 * result.max():.1f} %**" in prose(at)
     requested = link(at, "predict", "predict")
-    there = open_page("predict", **{name: requested[name] for name in ("predict", "query")})
+    predict = open_page("predict", **{name: requested[name] for name in ("predict", "query")})
     (table,) = (
-        table for table in there.session_state["_shown"].tables.values() if "model (%)" in table
+        table for table in predict.session_state["_shown"].tables.values() if "model (%)" in table
     )
     assert table["model (%)"].iloc[0] == pytest.approx(100 * result.max(), rel=1e-3)
 
@@ -379,9 +379,9 @@ JOHN = "When Mary and John went to the garden, John gave the flower to Mary"
 @pytest.mark.parametrize("text", [CRANE, JOHN])
 def test_reason_has_the_numbers_of_the_named_cell(text: str) -> None:
     at = open_page("textbook", chapter="why", text=text, see="weights", what_if="depends")
-    read = f"{text} {text}" if text == CRANE else text  # no token repeats there
-    ids = list(bundled_model().tokenizer.encode(read))
-    layer, head, query, key = strongest_induction(ids, run := stages(read))
+    sentence = f"{text} {text}" if text == CRANE else text  # no token repeats there
+    ids = list(bundled_model().tokenizer.encode(sentence))
+    layer, head, query, key = strongest_induction(ids, run := stages(sentence))
     weight, scores = run["weights"][layer][head, query, key], run["scores"][layer][head, query]
     words = prose(at)
     assert ("no token comes twice" in words) == (text == CRANE)
@@ -394,20 +394,20 @@ def test_reason_has_the_numbers_of_the_named_cell(text: str) -> None:
     assert parts[-1, -1] == pytest.approx(beyond, rel=1e-3)
     assert f"{len(parts) - 1} \\cdot {len(parts) - 1}" in " ".join(formulas(at))
     step = {"layer": str(layer), "head": str(head), "query": str(query), "key": str(key)}
-    cell, opened = (requested for requested in links(at, "head") if "layer" in requested)
-    assert cell.items() >= ({"text": read, "see": "run"} | step).items()
-    assert opened.items() >= step.items()
-    other, other_head, asks, attended = map(int, re.split("[.:]", opened["why"]))
+    cell, opened_cell = (requested for requested in links(at, "head") if "layer" in requested)
+    assert cell.items() >= ({"text": sentence, "see": "run"} | step).items()
+    assert opened_cell.items() >= step.items()
+    other, other_head, other_query, other_key = map(int, re.split("[.:]", opened_cell["why"]))
     result = re.search(r"it looked hardest at (\d+) \S+, \*\*.*?\*\* \(weight ([\d.]+)\)", words)
     assert result
-    row = run["weights"][other][other_head, asks]
-    assert (int(result[1]), result[2]) == (attended, f"{row[attended]:.2f}")
-    assert row[attended] == row.max()
+    row = run["weights"][other][other_head, other_query]
+    assert (int(result[1]), result[2]) == (other_key, f"{row[other_key]:.2f}")
+    assert row[other_key] == row.max()
     (off,) = (requested for requested in links(at, "what_if") if "layer" in requested)
     assert (off["what_if"], off["edits"]) == ("edits", f"off:{other}.{other_head}")
     without = gpt2viz.trace(bundled_model(), ids, edits=gpt2viz.parse_edits(off["edits"]))
-    left = without.stage("weights", layer, head)[query, key]
-    assert f"went from {weight:.2f} to **{left:.2f}**" in words
+    weight_without = without.stage("weights", layer, head)[query, key]
+    assert f"went from {weight:.2f} to **{weight_without:.2f}**" in words
     assert all(text in words for text in ("an **induction** circuit", "Blue raises the score"))
 
 

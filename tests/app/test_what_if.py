@@ -190,29 +190,29 @@ def most_changed(edits: str) -> tuple[int, int]:
     model = bundled_model()
     runs = [gpt2viz.trace(model, TEXT, edits=parse_edits(text)) for text in ("", edits)]
     weights = [np.stack([run.stage("weights", n)[0] for n in range(N_LAYER)]) for run in runs]
-    apart = np.abs(weights[0] - weights[1]).max(axis=(2, 3))
-    return int(apart.argmax() // N_HEAD), int(apart.argmax() % N_HEAD)
+    differences = np.abs(weights[0] - weights[1]).max(axis=(2, 3))
+    return int(differences.argmax() // N_HEAD), int(differences.argmax() % N_HEAD)
 
 
 def test_edit_shows_a_head_that_it_changes() -> None:
-    def shown(at: Any) -> tuple[int, int]:
+    def shown_head(at: Any) -> tuple[int, int]:
         both = panels(at, "both_sides")
         assert not np.array_equal(both[0], both[1], equal_nan=True)
         return at.session_state["layer"], at.session_state["head"]
 
     at = open_page("what_if", text=TEXT, edits="off:0.0")
-    assert shown(at) == most_changed("off:0.0"), "from a link"
-    for here in ({}, {"layer": "1", "head": "2"}):
-        at = open_page("what_if", text=TEXT, **here)
+    assert shown_head(at) == most_changed("off:0.0"), "from a link"
+    for choice in ({}, {"layer": "1", "head": "2"}):
+        at = open_page("what_if", text=TEXT, **choice)
         at.selectbox(key="edit_layer").set_value(1).run()
         at.selectbox(key="edit_head").set_value(2).run()
         at.button(key="add_edit").click().run()
-        assert shown(at) == most_changed("off:1.2")
+        assert shown_head(at) == most_changed("off:1.2")
         assert at.selectbox(key="edit_head").value == 2, "the edited head"
     at = open_page("what_if", text=TEXT, layer="3", head="5")
     at.selectbox(key="edit_layer").set_value(0).run()
     at.button(key="add_edit").click().run()
-    assert shown(at) == (3, 5), "a chosen head that changes is kept"
+    assert shown_head(at) == (3, 5), "a chosen head that changes is kept"
 
 
 def test_every_kind_of_edit_can_be_added_and_undone() -> None:

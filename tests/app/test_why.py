@@ -200,15 +200,15 @@ def test_click_opens_the_head_of_its_column_or_row(monkeypatch: pytest.MonkeyPat
         (Step(2, 2, 8, 8), Step(0, 3, 8, third[8].argmax())),
     ]
     (strand,) = strands(case).panels
-    asks, answers = strand.rows.labels, strand.columns.labels
+    rows, columns = strand.rows.labels, strand.columns.labels
     for pair in case.pairs:
-        row = asks.index(strand_name(case, "query", pair.query_part))
-        column = answers.index(strand_name(case, "key", pair.key_part))
+        row = rows.index(strand_name(case, "query", pair.query_part))
+        column = columns.index(strand_name(case, "key", pair.key_part))
         assert strand.values[row, column] == pytest.approx(100 * pair.share, rel=1e-3)
     assert strand.values.sum() == pytest.approx(100, rel=1e-4)
     click_strand = why._open_strand(strand, case, ())
-    click_strand("key", answers.index(f"head 0.0 read {first[2].argmax()} ·cat"))
-    click_strand("query", asks.index("all others"))
+    click_strand("key", columns.index(f"head 0.0 read {first[2].argmax()} ·cat"))
+    click_strand("query", rows.index("all others"))
     assert put[2:] == [(Step(0, 0, 2, first[2].argmax()),)]
 
 
@@ -400,44 +400,44 @@ def test_cells_without_an_explanation_link(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(address, "parameters", lambda requested: address_after(room, requested))
     trace = gpt2viz.trace(bundled_model(), CATS)
     measure = weights_measure(trace, trace.labels, LAYER)
-    own = one_head(measure, HEAD, "", "")
-    here = trace.key
-    assert own.head == HeadOfRun(here, LAYER, HEAD)
+    panel = one_head(measure, HEAD, "", "")
+    key = trace.key
+    assert panel.head == HeadOfRun(key, LAYER, HEAD)
     for no_head in (word_measure(measure, trace), mean_of_heads(measure)):
         assert one_head(no_head, 0, "", "").head is None
-    assert pool_panel(own, 9).head is None
-    assert crop(own, range(2, 5), range(1, 3)).head == own.head
+    assert pool_panel(panel, 9).head is None
+    assert crop(panel, range(2, 5), range(1, 3)).head == panel.head
 
-    def link(run: RunKey, of_page: RunKey | None = here) -> clicks.ExplainLink | None:
-        return clicks.explain_link(replace(own, head=HeadOfRun(run, LAYER, HEAD)), of_page)
+    def link(run: RunKey, of_page: RunKey | None = key) -> clicks.ExplainLink | None:
+        return clicks.explain_link(replace(panel, head=HeadOfRun(run, LAYER, HEAD)), of_page)
 
-    assert link(here) == {
+    assert link(key) == {
         parameters.SEE: "why",
         parameters.LAYER: LAYER,
         parameters.HEAD: HEAD,
         parameters.WHY: (),
         parameters.EDITED: False,
     }
-    assert link(here, None) is None
+    assert link(key, None) is None
     tokenizer = bundled_model().tokenizer
     cut = tuple(tokenizer.encode("🦩"))[:1]  # half a character
-    assert link(replace(here, token_ids=cut)) is None
+    assert link(replace(key, token_ids=cut)) is None
     dog = tuple(tokenizer.encode("The dog"))
-    result = link(replace(here, token_ids=dog))
+    result = link(replace(key, token_ids=dog))
     assert result is not None
     assert result[parameters.TEXT] == "The dog"
     monkeypatch.setattr(address, "get_chosen", lambda _parameter: True)  # <|endoftext|> is first
     first = tuple(tokenizer.encode("The dog", bos=True))
-    assert (link(replace(here, token_ids=first)) or {})[parameters.TEXT] == "The dog"
-    assert link(replace(here, token_ids=dog)) is None
+    assert (link(replace(key, token_ids=first)) or {})[parameters.TEXT] == "The dog"
+    assert link(replace(key, token_ids=dog)) is None
     long = tuple(tokenizer.encode("The dog " * 300, bos=True))
-    assert link(replace(here, token_ids=long)) is None  # too long for an address
-    patched = replace(here, edits=parse_edits("patch:q:1.2"), patch_from=here.token_ids)
+    assert link(replace(key, token_ids=long)) is None  # too long for an address
+    patched = replace(key, edits=parse_edits("patch:q:1.2"), patch_from=key.token_ids)
     assert link(patched) is None
-    assert link(replace(here, model="step 300")) is None  # a checkpoint of a training
+    assert link(replace(key, model="step 300")) is None  # a checkpoint of a training
     monkeypatch.setattr(run_cache, "model_folders", lambda: {"other": None})
-    assert (link(replace(here, model="other")) or {})[parameters.MODEL] == "other"
+    assert (link(replace(key, model="other")) or {})[parameters.MODEL] == "other"
     room |= {"text2": "x" * address.LONGEST_TEXT, "a": "y" * 1000, "b": "z" * 1000}
-    assert link(here) is not None
+    assert link(key) is not None
     room |= {"c": "z" * 2000}
-    assert link(here) is None
+    assert link(key) is None

@@ -42,11 +42,11 @@ def test_page_opens_with_the_copying_heads() -> None:
     )
     first, above = copying_edge(result, scores), top_edges(result)
     assert first in above.edges
-    text, here = page_text(at), edge_share(model, run, first)
+    text, effect = page_text(at), edge_share(model, run, first)
     (a, b), (c, d) = first.sender, first.receiver
-    shared = f"{100 * here.share:.0f} % of what singles out “{run.labels[here.key]}” for "
+    shared = f"{100 * effect.share:.0f} % of what singles out “{run.labels[effect.key]}” for "
     assert f"**Heads {a}.{b} and {c}.{d} copy together: here {a}.{b} accounts for {shared}" in text
-    assert f" to {here.key} {run.labels[here.key]} ({here.weight:.2f})." in text
+    assert f" to {effect.key} {run.labels[effect.key]} ({effect.weight:.2f})." in text
     copies, back = scores["induction"][first.receiver], scores["previous token"][first.sender]
     assert f"{c}.{d} puts {100 * copies:.0f} % of its weight on what followed" in text
     assert f"{a}.{b} puts {100 * back:.0f} % on the previous token. In the weights" in text
@@ -59,10 +59,10 @@ def test_page_opens_with_the_copying_heads() -> None:
     assert_allclose(table["z"], [edge.kernel_z for edge in above.edges])
     assert_allclose(table["kernel"], [edge.kernel for edge in above.edges])
     for n in (0, 7, 19):
-        edge, here = above.edges[n], edge_share(model, run, above.edges[n])
-        assert table["carries here (%)"][n] == pytest.approx(100 * here.share, rel=1e-4)
+        edge, effect = above.edges[n], edge_share(model, run, above.edges[n])
+        assert table["carries here (%)"][n] == pytest.approx(100 * effect.share, rel=1e-4)
         assert f"z {edge.kernel_z:.1f}<br>" in edges[str(edge)].replace("−", "-")
-        assert f": {100 * here.share:.0f} %<br>" in edges[str(edge)].replace("−", "-")
+        assert f": {100 * effect.share:.0f} %<br>" in edges[str(edge)].replace("−", "-")
     pattern = gpt2viz.virtual_head(model, first.sender, first.receiver).pattern(run)
     assert_allclose(heatmaps(at, "joint")["joint"], pattern, atol=1e-6)
 
@@ -76,10 +76,10 @@ def test_address_selects_the_edges() -> None:
     assert sorted(name for name, _ in drawn_edges(at)) == sorted(map(str, (*above.edges, edge)))
     assert_allclose(at.dataframe[0].value["ratio"], [e.ratio for e in (*above.edges, edge)])
     run = gpt2viz.trace(model, CATS)
-    here = edge_share(model, run, edge, 4)
+    effect = edge_share(model, run, edge, 4)
     assert "**Head 0.1 feeds head 3.2's queries" in page_text(at)
-    assert f"accounts for {100 * here.share:.0f} % of what singles out" in page_text(at)
-    assert f"from 4 {run.labels[4]} to {here.key} " in page_text(at)
+    assert f"accounts for {100 * effect.share:.0f} % of what singles out" in page_text(at)
+    assert f"from 4 {run.labels[4]} to {effect.key} " in page_text(at)
     assert ("no more than chance would" in page_text(at)) == (edge.ratio_z <= above.limit)
     assert f"of {above.above} edges into values above chance" in page_text(at)
     assert not at.warning

@@ -93,7 +93,7 @@ def test_nothing_painted_remains_of_the_previous_sentence(open_page: Visit) -> N
     typed = {path: painted_after_typing(open_page, path) for path in PAGES}
     page = open_page(PAGES[0])
     server = page.url.partition("?")[0].rstrip("/")
-    fresh, wrong = page.context.new_page(), []
+    fresh, problems = page.context.new_page(), []
     fresh.set_viewport_size({"width": 1440, "height": 900})
     # An order in which the first page's two pictures don't follow each other.
     for path in sorted(PAGES, key=lambda name: name[::-1]):
@@ -101,5 +101,5 @@ def test_nothing_painted_remains_of_the_previous_sentence(open_page: Visit) -> N
         go_to(fresh, server, address.removeprefix(server))
         settle(fresh)
         parts = differences(shown, painted(fresh))
-        wrong += [f"{path or 'attention'}: {part}" for part in parts]
-    assert not wrong, "\n".join(wrong)
+        problems += [f"{path or 'attention'}: {part}" for part in parts]
+    assert not problems, "\n".join(problems)

@@ -286,23 +286,23 @@ def attention() -> np.ndarray:
 
 
 @pytest.fixture
-def shown(attention: np.ndarray) -> gpt2viz.AttentionView:
+def view(attention: np.ndarray) -> gpt2viz.AttentionView:
     """The view of those weights, with tokens that look like markup."""
     queries = [*HOSTILE, *(f"q{n}" for n in range(17))]
     return gpt2viz.show(attention, (queries, [f"k{n}" for n in range(300)]))
 
 
-def open_file(page: Page, shown: gpt2viz.AttentionView, path: Path) -> None:
+def open_file(page: Page, view: gpt2viz.AttentionView, path: Path) -> None:
     page.set_viewport_size({"width": 1440, "height": 900})
     page.emulate_media(color_scheme="light")
-    page.goto(shown.save(path).as_uri())
-    page.wait_for_function(_LARGE, arg=_head(shown.about["chosen"]))
+    page.goto(view.save(path).as_uri())
+    page.wait_for_function(_LARGE, arg=_head(view.about["chosen"]))
 
 
 def test_saved_attention_responds_to_the_pointer(
-    offline: Page, tmp_path: Path, attention: np.ndarray, shown: gpt2viz.AttentionView
+    offline: Page, tmp_path: Path, attention: np.ndarray, view: gpt2viz.AttentionView
 ) -> None:
-    open_file(offline, shown, tmp_path / "attention.html")
+    open_file(offline, view, tmp_path / "attention.html")
     # a click on another head enlarges it, in the colours of the largest of its blocks
     offline.locator(".map canvas").click(position=_middle(offline, 1))
     offline.wait_for_function(_LARGE, arg=_head(1))
@@ -334,9 +334,9 @@ def test_saved_attention_paints_the_given_weights(offline: Page, tmp_path: Path)
 
 
 def test_saved_attention_responds_to_keys_and_zooms(
-    offline: Page, tmp_path: Path, attention: np.ndarray, shown: gpt2viz.AttentionView
+    offline: Page, tmp_path: Path, attention: np.ndarray, view: gpt2viz.AttentionView
 ) -> None:
-    open_file(offline, shown, tmp_path / "attention.html")
+    open_file(offline, view, tmp_path / "attention.html")
     offline.locator(".map canvas").click(position=_middle(offline, 1))
     offline.wait_for_function(_LARGE, arg=_head(1))
     _to_first_cell(offline)
@@ -456,13 +456,13 @@ _MODEL = """
 
 
 def test_attention_in_a_notebook_frame_runs_isolated(
-    offline: Page, tmp_path: Path, shown: gpt2viz.AttentionView
+    offline: Page, tmp_path: Path, view: gpt2viz.AttentionView
 ) -> None:
-    cell = f'<meta charset="utf-8">{shown._bundle("clicks")["text/html"]}'
+    cell = f'<meta charset="utf-8">{view._bundle("clicks")["text/html"]}'
     (tmp_path / "notebook.html").write_text(cell, encoding="utf-8")
     offline.goto((tmp_path / "notebook.html").as_uri())
     frame = offline.frames[1]
-    frame.wait_for_function(_LARGE, arg=_head(shown.about["chosen"]))
+    frame.wait_for_function(_LARGE, arg=_head(view.about["chosen"]))
     assert frame.evaluate("window.origin") == "null"
     assert not frame.evaluate(_REACHES_THE_NOTEBOOK)
     assert frame.locator("img").count() == 0
@@ -482,12 +482,12 @@ _SANDBOX = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-in
 
 
 def test_attention_in_a_sandboxed_output_responds_to_pointer_and_keys(
-    offline: Page, tmp_path: Path, shown: gpt2viz.AttentionView
+    offline: Page, tmp_path: Path, view: gpt2viz.AttentionView
 ) -> None:
     """Our frame lies in one of an opaque origin without network access, as in Colab or stricter."""
     output = (
         f'<meta http-equiv="Content-Security-Policy" content="{_SANDBOX}">'
-        f'<body class="vscode-dark">{shown._repr_mimebundle_()["text/html"]}'
+        f'<body class="vscode-dark">{view._repr_mimebundle_()["text/html"]}'
     )
     notebook = (
         '<meta charset="utf-8"><iframe sandbox="allow-scripts" width="1300" height="800" '

@@ -129,15 +129,15 @@ def test_theme_persists_across_pages_and_reloads(visit: Visit) -> None:
 
 def test_menu_opens_a_page_by_keyboard(open_page: Visit) -> None:
     page = open_page("head", text="Dog bites man", layer=1)
-    here = page.locator(".st-key-menu a[aria-current='page']").filter(visible=True)
-    expect(here).to_have_text("Head")
-    here.focus()
+    current = page.locator(".st-key-menu a[aria-current='page']").filter(visible=True)
+    expect(current).to_have_text("Head")
+    current.focus()
     page.keyboard.press("Tab")
     expect(page.locator(".st-key-menu a:focus")).to_have_text("Side by side")
     page.keyboard.press("Enter")
     page.wait_for_url("**/side_by_side?*text=Dog+bites+man*")
     settle(page)
-    expect(here).to_have_text("Side by side")
+    expect(current).to_have_text("Side by side")
 
 
 def test_first_pages_link_is_right_on_a_page_without_pictures(open_page: Visit) -> None:
@@ -202,9 +202,9 @@ def test_tooltip_never_covers_its_buttons_popover(open_page: Callable[..., Page]
         button.click()
         settle(page)
         if name == "Numbers":
-            opened = page.get_by_test_id("stPopoverBody")
-            expect(opened.get_by_text("16 numbers, one per row")).to_be_visible()  # of 4 tokens
-            expect(opened.get_by_test_id("stDataFrame")).to_be_visible()
+            popover = page.get_by_test_id("stPopoverBody")
+            expect(popover.get_by_text("16 numbers, one per row")).to_be_visible()  # of 4 tokens
+            expect(popover.get_by_test_id("stDataFrame")).to_be_visible()
         page.mouse.move(700, 850)
         expect(tip).to_have_count(0)
         button.hover()
@@ -252,7 +252,7 @@ def test_tooltip_stays_open_and_links_to_the_glossary(open_page: Callable[..., P
     word = page.locator("[data-testid='stTooltipContent'] a", has_text="head")
     word.hover()  # once it is steady
     page.wait_for_timeout(500)  # longer than a tooltip stays without the pointer
-    with page.context.expect_page() as opened:
+    with page.context.expect_page() as glossary:
         word.click()
-    expect(opened.value.locator(".st-key-term_head")).to_contain_text(TERM["head"].meaning[:20])
-    assert "text=Dog" in opened.value.url
+    expect(glossary.value.locator(".st-key-term_head")).to_contain_text(TERM["head"].meaning[:20])
+    assert "text=Dog" in glossary.value.url

@@ -84,12 +84,12 @@ def test_page_with_the_model_is_saved_and_runs(
     assert name == "attention.html"
     shutil.copy(path, tmp_path / name)
     context = browser.new_context(offline=True)
-    opened = context.new_page()
-    opened.goto((tmp_path / name).as_uri())
-    opened.wait_for_selector("html[data-ready]")
-    expect(opened.get_by_label("Sentence")).to_have_value("Dog bites man")
-    expect(opened.locator("[data-part=next] li")).to_have_count(5)
-    assert opened.locator(".map").evaluate("map => map.p.tokens.length") == 3
+    model_page = context.new_page()
+    model_page.goto((tmp_path / name).as_uri())
+    model_page.wait_for_selector("html[data-ready]")
+    expect(model_page.get_by_label("Sentence")).to_have_value("Dog bites man")
+    expect(model_page.locator("[data-part=next] li")).to_have_count(5)
+    assert model_page.locator(".map").evaluate("map => map.p.tokens.length") == 3
     context.close()
 
 

@@ -86,15 +86,15 @@ def test_click_in_the_diagram_opens_the_tensors_page(open_page: Visit) -> None:
 
 def choose_code_lines(page: Page) -> None:
     """Choose a line of code by keyboard and one of the other listing by a click; check with axe."""
-    mine, package = page.locator(".listings ol").all()
-    lit = mine.locator("[aria-current]")
+    gpt2, package = page.locator(".listings ol").all()
+    lit = gpt2.locator("[aria-current]")
     expect(lit).to_contain_text("scores = q @ k.mT")
     expect(package.locator("[aria-current]")).to_contain_text("scores = self.scores(")
     tab_to(page, lit)
     page.keyboard.press("ArrowDown")
     page.keyboard.press("Enter")
     expect(page.get_by_text("Makes the scores smaller.")).to_be_visible()
-    expect(mine.locator(":focus")).to_contain_text("scaled = ")
+    expect(gpt2.locator(":focus")).to_contain_text("scaled = ")
     page.set_viewport_size({"width": 400, "height": 900})
     package.get_by_text("x = self.act(x)").click()
     expect(page.get_by_text("Widens each token's vector")).to_be_visible()
@@ -134,7 +134,7 @@ def settle_layout(page: Page) -> None:
 
 def test_next_lands_on_the_title_and_chapters_fit_a_phone(open_page: Visit) -> None:
     page, seen = open_page("textbook"), set[str]()
-    wrong = phone_problems(page, seen)
+    problems = phone_problems(page, seen)
     for chapter, width in zip(list(CHAPTERS)[1:], cycle((1440, 400, 400, 400, 400)), strict=False):
         page.set_viewport_size({"width": width, "height": 900})
         page.get_by_role("button", name=f"Next: {CHAPTERS[chapter].title}").click()
@@ -154,8 +154,8 @@ def test_next_lands_on_the_title_and_chapters_fit_a_phone(open_page: Visit) -> N
         if chapter == "mask":
             assert not cut_off_numbers(page)
         assert page.locator(".katex-error").count() == 0
-        wrong += [f"{chapter}: {part}" for part in phone_problems(page, seen)]
-    assert not wrong
+        problems += [f"{chapter}: {part}" for part in phone_problems(page, seen)]
+    assert not problems
 
 
 # Numbers that are wider than their fields.
@@ -200,10 +200,10 @@ def phone_problems(page: Page, seen: set[str]) -> list[str]:
     page.wait_for_function("innerWidth === 400")
     settle(page)
     new = part_kinds(page) - seen
-    wrong = settled_violations(page, contrast=False) if new else []
+    problems = settled_violations(page, contrast=False) if new else []
     seen |= new
-    wrong += [f"too wide: {part[:160]}" for part in page.evaluate(_TOO_WIDE)[:9]]
-    return wrong + [f"no hint that it scrolls: {part}" for part in page.evaluate(_UNSHADED)]
+    problems += [f"too wide: {part[:160]}" for part in page.evaluate(_TOO_WIDE)[:9]]
+    return problems + [f"no hint that it scrolls: {part}" for part in page.evaluate(_UNSHADED)]
 
 
 def edit_the_tiny_crane(page: Page) -> None:
@@ -299,11 +299,11 @@ def test_guess_by_keyboard_and_progress_until_reset(visit: Visit, tmp_path: Path
     text = page.get_by_text("Your guess is off by 0.28")
     expect(text).to_be_visible()
     settle(page)
-    mine, real = (
+    guessed, real = (
         box_of(page.locator(f".st-key-guessed_mask .{kind}").nth(2))["width"]
         for kind in ("guessed", "real")
     )
-    assert mine / real == pytest.approx(0.6 / 0.3213, rel=0.05)  # both columns share a scale
+    assert guessed / real == pytest.approx(0.6 / 0.3213, rel=0.05)  # both columns share a scale
     check_narrow_and_accessible(page)
     continue_by_keyboard(page)
     page.reload()

@@ -96,9 +96,9 @@ def test_disabled_chips_are_legible_and_scroll_by_keyboard(open_page: Visit) -> 
     ink = page.locator(".stApp").first.evaluate("app => getComputedStyle(app).color")
     look = "all => all.map(part => getComputedStyle(part)).map(css => [css.color, css.opacity])"
     for part in ("[role=radio] > span", "p"):
-        looks = page.locator(f".st-key-tokens {part}").evaluate_all(look)
-        assert looks
-        assert all(css == [ink, "1"] for css in looks)
+        styles = page.locator(f".st-key-tokens {part}").evaluate_all(look)
+        assert styles
+        assert all(css == [ink, "1"] for css in styles)
     strip = page.get_by_role("radiogroup", name="45 tokens")
     tab_to(page, strip)
     page.keyboard.press("ArrowRight")
