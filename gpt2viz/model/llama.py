@@ -18,10 +18,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from gpt2viz.errors import ContextError
 from gpt2viz.model import transformer
 from gpt2viz.model.config import LlamaConfig
-from gpt2viz.model.network import ACTIVATION, Attend, Mask, Past, empty_embedding
+from gpt2viz.model.network import ACTIVATION, GPT2, Attend, Mask, Past, empty_embedding
 
 
 @lru_cache(maxsize=8)
@@ -182,29 +181,8 @@ class Llama(transformer.Transformer):
     def embed(self, ids: Tensor, position_ids: Tensor) -> Tensor:
         return self.start(self.embed_tokens(ids))  # (B, T, C): positions come in with RoPE
 
-    def forward(
-        self,
-        ids: Tensor,
-        *,
-        causal: bool = True,
-        explicit: bool = False,
-        last_only: bool = False,
-        forbidden: Tensor | None = None,
-        past: Sequence[Past] | None = None,
-    ) -> Tensor:
-        """Run the model: arguments and errors are those of ``GPT2.forward``."""
-        first = past[0].k.shape[2] if past else 0
-        T = first + ids.shape[1]
-        if T > self.config.n_positions:
-            raise ContextError(T, self.config.n_positions)
-        position_ids = torch.arange(T, device=ids.device)  # (P + T,)
-        asking = T if past and past[0].q is not None else T - first
-        mask = Mask.of(asking, position_ids, causal, explicit, forbidden)
-        x = self.embed(ids, position_ids[first:])  # (B, T, C)
-        for n, block in enumerate(self.layers):
-            x = block(x, mask, past[n] if past else None)  # (B, T, C)
-        x = self.norm(x)  # (B, T, C)
-        return self.lm_head(x[:, -1:] if last_only else x)  # (B, T, n_vocab)
+    #: The same way through embedding, blocks, norm and head.
+    forward = GPT2.forward
 
     @property
     def embedding(self) -> nn.Embedding:

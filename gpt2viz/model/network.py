@@ -282,9 +282,9 @@ class GPT2(transformer.Transformer):
         asking = T if past and past[0].q is not None else T - first
         mask = Mask.of(asking, position_ids, causal, explicit, forbidden)
         x = self.embed(ids, position_ids[first:])  # (B, T, C)
-        for n, block in enumerate(self.h):
+        for n, block in enumerate(self.blocks):
             x = block(x, mask, past[n] if past else None)  # (B, T, C)
-        x = self.ln_f(x)  # (B, T, C)
+        x = self.final_norm(x)  # (B, T, C)
         return self.lm_head(x[:, -1:] if last_only else x)  # (B, T, n_vocab)
 
     @property
