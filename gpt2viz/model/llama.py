@@ -15,7 +15,6 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from gpt2viz.model import transformer
@@ -93,11 +92,7 @@ class SelfAttention(transformer.Attention):
         if mask.explicit:  # scores of earlier queries are computed too, but not their outputs
             y = self.attend(q, keys, values, mask.hidden)[:, :, -T:]  # (B, nh, T, hs)
         else:
-            seen = None if mask.causal or mask.open else ~mask.hidden
-            y = F.scaled_dot_product_attention(
-                q, keys, values, attn_mask=seen, is_causal=mask.causal
-            )
-            y = self.attend.head_output(y)  # (B, nh, T, hs)
+            y = self.attend.fused(q, keys, values, mask)  # (B, nh, T, hs)
         return self.o_proj(y.transpose(1, 2).flatten(2))  # (B, T, C)
 
     def reading(self, into: str, head: int) -> tuple[Tensor, Tensor]:

@@ -105,6 +105,16 @@ class Attend(nn.Module):
         weights = self.weights(F.softmax(masked, dim=-1))  # (B, nh, T, T)
         return self.head_output(self.dropout(weights) @ v)  # (B, nh, T, hs)
 
+    def fused(self, q: Tensor, k: Tensor, v: Tensor, mask: Mask) -> Tensor:
+        """The same by one kernel, which makes no scores and no weights."""
+        dropout = self.dropout.p if self.training else 0.0
+        seen = None if mask.causal or mask.open else ~mask.hidden
+        scale = 1 / (math.sqrt(q.shape[-1]) * self.divisor)
+        y = F.scaled_dot_product_attention(
+            q, k, v, attn_mask=seen, dropout_p=dropout, is_causal=mask.causal, scale=scale
+        )
+        return self.head_output(y)  # (B, nh, T, hs)
+
 
 class SelfAttention(transformer.Attention):
     """Multi-head self-attention: (B, T, C) -> (B, T, C)."""
@@ -112,7 +122,7 @@ class SelfAttention(transformer.Attention):
     def __init__(self, config: GPT2Config, layer: int) -> None:
         super().__init__()
         C = config.n_embd
-        self.n_head, self.dropout = config.n_head, config.attn_pdrop
+        self.n_head = config.n_head
         self.c_attn = nn.Linear(C, 3 * C)
         self.q, self.k, self.v = nn.Identity(), nn.Identity(), nn.Identity()
         self.attend = Attend(config.layer_divisor(layer), config.attn_pdrop)
@@ -133,13 +143,7 @@ class SelfAttention(transformer.Attention):
         if mask.explicit:  # scores of earlier queries are computed too, but not their outputs
             y = self.attend(q, k, v, mask.hidden)[:, :, -T:]  # (B, nh, T, hs)
         else:
-            dropout = self.dropout if self.training else 0.0
-            seen = None if mask.causal or mask.open else ~mask.hidden
-            scale = 1 / (math.sqrt(q.shape[-1]) * self.attend.divisor)
-            y = F.scaled_dot_product_attention(
-                q, k, v, attn_mask=seen, dropout_p=dropout, is_causal=mask.causal, scale=scale
-            )
-            y = self.attend.head_output(y)  # (B, nh, T, hs)
+            y = self.attend.fused(q, k, v, mask)  # (B, nh, T, hs)
         y = y.transpose(1, 2).reshape(B, T, C)
         y = self.c_proj(y)  # (B, T, C)
         return self.resid_dropout(y)  # (B, T, C)
