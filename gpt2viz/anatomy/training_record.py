@@ -63,17 +63,13 @@ def read_record(folder: Path, n_layer: int, n_head: int) -> TrainingRecord | Non
             scores={s.name: _column(points, s.record, n_layer, n_head) for s in followed},
             set_heads=tuple((int(layer), int(head)) for layer, head in stored.get("set_heads", [])),
             held_out_rows=None if (rows := stored.get("held-out rows")) is None else int(rows),
-            steps=tuple(int(p["step"]) for p in points) if _has_steps(points) else (),
+            steps=tuple(int(p["step"]) for p in points) if all("step" in p for p in points) else (),
         )
     except (ArithmeticError, KeyError, OSError, TypeError, ValueError) as error:
         raise CheckpointError(
             f"{RECORD}: this isn't a record of this model's training ({error}). "
             "Take it out of the folder, or put back the one that came with the weights."
         ) from error
-
-
-def _has_steps(points: list[dict[str, Any]]) -> bool:
-    return all("step" in point for point in points)
 
 
 def _column(points: list[dict[str, Any]], key: str, *sizes: int) -> Numbers:
