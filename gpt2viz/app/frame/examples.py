@@ -15,7 +15,7 @@ import numpy as np
 import streamlit as st
 
 from gpt2viz import GPT2VizError, Trace
-from gpt2viz.app import address, output, pages, parameters, popover, run_cache
+from gpt2viz.app import address, parameters, popover, run_cache
 from gpt2viz.app.frame import sentence
 from gpt2viz.app.literal import literal
 from gpt2viz.labels import sentence as words
@@ -227,14 +227,13 @@ def other_copying_heads(trace: Trace, seen: Seen) -> str:
 
 
 def note(trace: Trace) -> str:
-    """Return a note, Markdown, on the example whose sentence is open on the first page, else "".
+    """Return a note, Markdown, on the example whose sentence is open, else "".
 
     ``FIRST`` has none: a first visit's screen says it in the words beside its head.
     """
     text = address.get(parameters.TEXT)
     example = next((example for example in EXAMPLES if example.text == text), None)
-    here = pages.find_page(output.page_outputs().page) is pages.ATTENTION
-    seen = example and here and example is not FIRST and find(example, trace)
+    seen = example and example is not FIRST and find(example, trace)
     if not (example and seen):
         return ""
     at = f"{seen.layer}.{seen.head}"

@@ -102,7 +102,7 @@ def read_sentence(
     output.run(output.OF_PAGE, trace)
     first = examples.first_visit_view(trace)
     query = sentence.draw_tokens(trace, choosing, first and first.query)
-    _notes(model, trace, "" if choosing is None else examples.note(trace))
+    _notes(model, trace)
     return View(model, trace, query)
 
 
@@ -146,11 +146,9 @@ def _run(model: Model) -> Trace:
     return trace
 
 
-def _notes(model: Model, trace: Trace, example: str) -> None:
-    """Show notes on the run in one line, after the note on an ``example``."""
-    notes = [example] if example else []
-    if not trace.causal:
-        notes.append(_explain_mask_off(trace))
+def _notes(model: Model, trace: Trace) -> None:
+    """Show notes on the run in one line."""
+    notes = [] if trace.causal else [_explain_mask_off(trace)]
     notes += sentence.describe_added_tokens(model.tokenizer)
     if notes:
         prose.caption(" · ".join(notes))

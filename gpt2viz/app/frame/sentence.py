@@ -93,7 +93,7 @@ def encode(model: Model, text: str) -> tuple[int, ...]:
     return tuple(model.tokenizer.encode(text, bos=address.get_chosen(parameters.BOS)))
 
 
-def bos_switch(model: Model, offered: bool = True) -> None:
+def bos_switch(model: Model, offered: bool) -> None:
     """Draw the switch for the token that may begin a text; the tokenizer decides its default.
 
     It is drawn if it is ``offered`` or was moved, but never for a model without such a token.
@@ -144,9 +144,7 @@ LIGHT_UP = "Click one to see where it looks in every head."
 AT_ONCE = 128
 
 
-def draw_tokens(
-    trace: Trace, choosing: str | None = LIGHT_UP, default: int | None = None
-) -> int | None:
+def draw_tokens(trace: Trace, choosing: str | None, default: int | None) -> int | None:
     """Draw the tokens, or a part of a long text's; return the position of the chosen one.
 
     ``choosing`` says what choosing one does: "" if none can be chosen, None if they are drawn
