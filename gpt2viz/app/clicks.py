@@ -11,6 +11,7 @@ import streamlit as st
 
 from gpt2viz import TextError
 from gpt2viz.app import address, pages, parameters, run_cache
+from gpt2viz.app.pages import Page
 from gpt2viz.app.parameters import Parameter, SelectParam
 from gpt2viz.pictures.canvas import Shown
 from gpt2viz.pictures.panel import Axis, Panel
@@ -53,6 +54,16 @@ class Drag:
 
     choose: Callable[[Dragged], None]
     shown: Shown | None
+
+
+#: The parameters that a link to another page changes.
+Changes = dict[Parameter, Any]
+
+
+def page_link(page: Page, label: str, icon: str, changes: Changes, **look: Any) -> None:
+    """Draw a link to a page, with all other choices; ``look`` are options of ``st.page_link``."""
+    query_params, icon = address.parameters(changes), f":material/{icon}:"
+    st.page_link(page.path, label=label, icon=icon, query_params=query_params, **look)
 
 
 def open_head(layer: int, head: int) -> NoReturn:
@@ -101,13 +112,10 @@ def choose_map_head(
     return lambda cell: address.put_all({**further, layer: cell.row, head: cell.column})
 
 
-#: The parameters of a link to *Why there?*, without the cell's query and key.
-ExplainLink = dict[Parameter, Any]
-
-
-def explain_link(drawn: Panel, of_page: RunKey | None) -> ExplainLink | None:
+def explain_link(drawn: Panel, of_page: RunKey | None) -> Changes | None:
     """Return the link from a panel to its head's *Why there?*, or None if no address leads there.
 
+    It lacks the cell's query and key, which ``explain`` adds.
     ``of_page`` is the run of the address, None on a page that reads no sentence. There is no link
     for a panel that isn't one head's, for a run that can't be decomposed, for a model that the app
     doesn't list, and for a text that can't be typed or is too long.
@@ -120,7 +128,7 @@ def explain_link(drawn: Panel, of_page: RunKey | None) -> ExplainLink | None:
     unknown = other and run.model not in run_cache.model_folders()
     if nonlinear_edits(run.edits) or text == "" or unknown:
         return None
-    link: ExplainLink = {parameters.SEE: "why", parameters.LAYER: layer, parameters.HEAD: head}
+    link: Changes = {parameters.SEE: "why", parameters.LAYER: layer, parameters.HEAD: head}
     link |= {parameters.WHY: (), parameters.EDITED: bool(run.edits)}
     if run.edits:
         link[parameters.EDITS] = run.edits
@@ -144,7 +152,7 @@ def _typed_text(run: RunKey) -> str:
     return text if tuple(again) == run.token_ids else ""
 
 
-def explain(drawn: Panel, link: ExplainLink, cell: Cell) -> NoReturn:
+def explain(drawn: Panel, link: Changes, cell: Cell) -> NoReturn:
     """Open *Why there?* for a cell."""
     query, key = drawn.rows.position(cell.row), drawn.columns.position(cell.column)
     cell_link = link | {parameters.QUERY: query, parameters.KEY: key}

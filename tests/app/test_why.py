@@ -282,12 +282,12 @@ def test_path_moves_with_its_tokens() -> None:
 @pytest.fixture
 def head_panels(
     monkeypatch: pytest.MonkeyPatch,
-) -> dict[str, tuple[Panel, clicks.ExplainLink | None]]:
+) -> dict[str, tuple[Panel, clicks.Changes | None]]:
     """The panel and explanation link of each head that a page draws, by title."""
-    results: dict[str, tuple[Panel, clicks.ExplainLink | None]] = {}
+    results: dict[str, tuple[Panel, clicks.Changes | None]] = {}
     link = clicks.explain_link
 
-    def keep(panel: Panel, of_page: RunKey | None) -> clicks.ExplainLink | None:
+    def keep(panel: Panel, of_page: RunKey | None) -> clicks.Changes | None:
         expected = link(panel, of_page)
         if panel.head is not None:
             results[panel.title] = panel, expected
@@ -300,7 +300,7 @@ def head_panels(
 def opened_query(
     monkeypatch: pytest.MonkeyPatch,
     panel: Panel,
-    expected: clicks.ExplainLink,
+    expected: clicks.Changes,
     row: int,
     column: int,
 ) -> dict[str, str]:
@@ -313,7 +313,7 @@ def opened_query(
     return opened[0]
 
 
-def address_after(before: Mapping[str, str], requested: clicks.ExplainLink) -> dict[str, str]:
+def address_after(before: Mapping[str, str], requested: clicks.Changes) -> dict[str, str]:
     texts = {p.name: address._format(value) for p, value in requested.items() if value != ()}
     return {**before, **texts}
 
@@ -332,7 +332,7 @@ def test_explained_run_is_the_cells_run(
     page: str,
     more: dict[str, str],
     title: str,
-    head_panels: dict[str, tuple[Panel, clicks.ExplainLink | None]],
+    head_panels: dict[str, tuple[Panel, clicks.Changes | None]],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     open_page(page, **HERE, **more)
@@ -408,7 +408,7 @@ def test_cells_without_an_explanation_link(monkeypatch: pytest.MonkeyPatch) -> N
     assert pool_panel(panel, 9).head is None
     assert crop(panel, range(2, 5), range(1, 3)).head == panel.head
 
-    def link(run: RunKey, of_page: RunKey | None = key) -> clicks.ExplainLink | None:
+    def link(run: RunKey, of_page: RunKey | None = key) -> clicks.Changes | None:
         return clicks.explain_link(replace(panel, head=HeadOfRun(run, LAYER, HEAD)), of_page)
 
     assert link(key) == {

@@ -12,6 +12,7 @@ import streamlit as st
 from numpy.typing import ArrayLike
 
 from gpt2viz.app import address, output, parameters, prose, source_code
+from gpt2viz.app.clicks import page_link
 from gpt2viz.app.components import Answers, mount
 from gpt2viz.app.pages import Page
 from gpt2viz.app.parameters import Parameter, SelectParam
@@ -205,13 +206,7 @@ def link(page: Page, label: str, requested: Mapping[Parameter, Any] | None = Non
     run = output.page_outputs().runs.get(output.OF_PAGE)
     if run and run.model != address.get(parameters.MODEL):
         changes[parameters.MODEL] = run.model
-    st.page_link(
-        page.path,
-        label=label,
-        icon=":material/arrow_forward:",
-        query_params=address.parameters(changes),
-        width="content",
-    )
+    page_link(page, label, "arrow_forward", changes, width="content")
 
 
 def heading(text: str, anchor: str = "") -> None:

@@ -13,7 +13,7 @@ from gpt2viz import CheckpointError, Model, sampling_distribution
 from gpt2viz.analysis.model_changes import MEASURES, Pair
 from gpt2viz.analysis.restored import next_logits
 from gpt2viz.app import address, jobs, output, parameters, prose, run_cache
-from gpt2viz.app.clicks import choose_head, choose_map_head
+from gpt2viz.app.clicks import choose_head, choose_map_head, page_link
 from gpt2viz.app.jobs import Job
 from gpt2viz.app.literal import literal
 from gpt2viz.app.pages import Page
@@ -197,12 +197,7 @@ def _passage(changes: Changes, source: str, page: Page, link: Link) -> None:
         sentence("changes.text", head=f"{layer}.{head}", text=literal(" ".join(text.text.split())),
                  token=literal(token))
     )  # fmt: skip
-    st.page_link(
-        page.path,
-        label="See both heads on this text",
-        icon=":material/compare:",
-        query_params=address.parameters(dict(link(text))),
-    )
+    page_link(page, "See both heads on this text", "compare", dict(link(text)))
     if st.toggle(f"Put the old head {layer}.{head} back", key="changes_back"):
         _put_back(changes, source, text)
 

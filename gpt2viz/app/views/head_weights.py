@@ -17,7 +17,7 @@ from gpt2viz.analysis.circuits import (
 from gpt2viz.analysis.composition import Composition
 from gpt2viz.analysis.scores import Scores
 from gpt2viz.app import address, jobs, output, pages, parameters, prose, run_cache
-from gpt2viz.app.clicks import choose_query, open_head
+from gpt2viz.app.clicks import Changes, choose_query, open_head, page_link
 from gpt2viz.app.jobs import Job
 from gpt2viz.app.literal import literal
 from gpt2viz.app.view import View, Window
@@ -105,20 +105,9 @@ def _draw_rank(view: View, reading: Job, layer: int, head: int) -> None:
     with st.container(horizontal=True, vertical_alignment="center"):
         if reading.result.scores is not None:
             _copying(reading.result.scores["copying"], layer, head)
-        st.page_link(
-            pages.FIND.path,
-            label="All heads",
-            icon=":material/grid_on:",
-            query_params=address.parameters(
-                {
-                    parameters.LAYER: layer,
-                    parameters.HEAD: head,
-                    parameters.FIND: "habit",
-                    parameters.ON: "weights",
-                    parameters.HABIT: "copying",
-                }
-            ),
-        )
+        chosen: Changes = {parameters.LAYER: layer, parameters.HEAD: head}
+        chosen |= {parameters.FIND: "habit", parameters.ON: "weights", parameters.HABIT: "copying"}
+        page_link(pages.FIND, "All heads", "grid_on", chosen)
         if (across := find.survey(view)) is not None:
             output.tables_on_demand(
                 "In the survey",

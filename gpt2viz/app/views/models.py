@@ -12,7 +12,8 @@ from huggingface_hub import constants
 from gpt2viz import CheckpointError, GPT2VizError, settings
 from gpt2viz.anatomy.card import HASHED, StoredFile, stored_files
 from gpt2viz.anatomy.fields import explain, one_line, other_fields, sizes
-from gpt2viz.app import address, output, pages, parameters, prose, run_cache, server_config
+from gpt2viz.app import output, pages, parameters, prose, run_cache, server_config
+from gpt2viz.app.clicks import page_link
 from gpt2viz.app.frame import controls, page
 from gpt2viz.app.jobs import downloads, start_download
 from gpt2viz.app.literal import literal
@@ -217,12 +218,8 @@ def _ready(offer: hub.Offer) -> None:
         _progress(offer)
         return
     st.success(f"**{literal(name)}** is here.", icon=":material/check:")
-    st.page_link(
-        pages.ATTENTION.path,
-        label=f"Open {literal(name)}",
-        icon=":material/arrow_forward:",
-        query_params=address.parameters({parameters.MODEL: name}),
-    )
+    label = f"Open {literal(name)}"
+    page_link(pages.ATTENTION, label, "arrow_forward", {parameters.MODEL: name})
 
 
 def _card(name: str) -> None:

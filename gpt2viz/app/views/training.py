@@ -30,7 +30,7 @@ from gpt2viz.analysis.scores import SCORES, Read
 from gpt2viz.anatomy.training_record import TrainingRecord
 from gpt2viz.app import address, checkpoint_runs, output, pages, parameters, prose, run_cache
 from gpt2viz.app.checkpoint_runs import CheckpointRun
-from gpt2viz.app.clicks import choose_head, open_head
+from gpt2viz.app.clicks import Changes, choose_head, open_head, page_link
 from gpt2viz.app.components import Answers, mount
 from gpt2viz.app.components.attention import map_header
 from gpt2viz.app.frame import controls, page
@@ -147,12 +147,8 @@ def offer_birth(view: View, layer: int, head: int) -> None:
     except CheckpointError:
         has_steps = False
     if has_steps:
-        st.page_link(
-            pages.TRAINING.path,
-            label="When did this head form?",
-            icon=":material/egg:",
-            query_params=address.parameters({parameters.LAYER: layer, parameters.HEAD: head}),
-        )
+        chosen: Changes = {parameters.LAYER: layer, parameters.HEAD: head}
+        page_link(pages.TRAINING, "When did this head form?", "egg", chosen)
 
 
 def _checkpoints(view: View) -> bool:

@@ -15,10 +15,9 @@ from gpt2viz.analysis.cell import Step, parse_steps
 from gpt2viz.analysis.explanation import Part, Side
 from gpt2viz.analysis.reasons import strongest_path
 from gpt2viz.app import address, output, pages, parameters, prose, run_cache
-from gpt2viz.app.clicks import Cell, choose_cell
+from gpt2viz.app.clicks import Cell, Changes, choose_cell, page_link
 from gpt2viz.app.components import attention, lines, mount
 from gpt2viz.app.literal import literal
-from gpt2viz.app.parameters import Parameter
 from gpt2viz.app.view import View
 from gpt2viz.app.views import edits as editing
 from gpt2viz.app.views.measures import draw_weights
@@ -218,20 +217,16 @@ def _head(view: View, case: Reason, at: Step, opened: Step, runs: bool) -> None:
         weights = run.weights_of_queries(at.layer, slice(at.query, at.query + 1))
         left += sentence("why.left_by_run", by_run=weights[at.head, 0, at.key])
     prose.markdown(left, slot=line, width="content")
-    changes: dict[Parameter, Any] = {
+    changes: Changes = {
         parameters.WHAT_IF: "edits",
         parameters.EDITS: edits,
         parameters.LAYER: at.layer,
         parameters.HEAD: at.head,
         parameters.QUERY: at.query,
     }
-    line.page_link(
-        pages.WHAT_IF.path,
-        label="What if",
-        icon=":material/arrow_forward:",
-        help=prose.tip(sentence("why.switch_off", part=part)),
-        query_params=address.parameters(changes),
-    )
+    with line:
+        tip = prose.tip(sentence("why.switch_off", part=part))
+        page_link(pages.WHAT_IF, "What if", "arrow_forward", changes, help=tip)
 
 
 def _draw_value(view: View, step: Step) -> None:
