@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import tomllib
 import unicodedata
+from collections.abc import Sequence
 from functools import lru_cache
 from importlib import resources
 from typing import Any
@@ -125,6 +126,12 @@ def template(name: str) -> str:
 def _sentences() -> dict[str, dict[str, str]]:
     path = resources.files("gpt2viz") / "sentences.toml"
     return tomllib.loads(path.read_text(encoding="utf-8"))
+
+
+def first_few(names: Sequence[str], most: int) -> str:
+    """Name the first ``most``, and say how many more there are: "a, b and 1,000 more"."""
+    more = len(names) - most
+    return ", ".join(names[:most]) + (f" and {more:,} more" if more > 0 else "")
 
 
 def pluralize(n: int, things: str) -> str:

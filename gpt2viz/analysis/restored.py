@@ -21,7 +21,7 @@ from torch import Tensor
 
 from gpt2viz.arrays import Array, Numbers
 from gpt2viz.errors import ArgumentError
-from gpt2viz.labels import sentence
+from gpt2viz.labels import first_few, sentence
 from gpt2viz.model.checkpoint import Model
 from gpt2viz.model.devices import to_numpy
 from gpt2viz.model.network import Mask
@@ -62,7 +62,7 @@ class Restored:
         return sentence(
             ("changes.restored_none", "changes.restored_one", "changes.restored")[min(n, 2)],
             n=n,
-            pieces=", ".join(self.names[:n][:8]) + " …" * (n > 8),
+            pieces=first_few(self.names[:n], 8),
             share=100 * self.undone[n],
         )
 

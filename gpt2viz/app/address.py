@@ -29,7 +29,7 @@ from gpt2viz.app.parameters import (
     Switch,
     Text,
 )
-from gpt2viz.labels import sentence, shorten
+from gpt2viz.labels import first_few, sentence, shorten
 
 #: Most characters of one parameter. A longer text works, but the address leaves it out.
 LONGEST_TEXT = 2000
@@ -80,7 +80,7 @@ def begin() -> None:
     show_notes_in(st.empty())
     st.session_state[_OF_FRAME] = st.session_state[_NOTES]
     if dropped := st.session_state[_DROPPED]:
-        names = literal(", ".join(dropped[:5])) + (" …" if len(dropped) > 5 else "")
+        names = literal(first_few(dropped, 5))
         most = {"each": LONGEST_TEXT, "all": LONGEST_ADDRESS}
         _note(sentence("frame.dropped", names=names, **most))
 

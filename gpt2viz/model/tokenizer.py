@@ -23,6 +23,7 @@ from tokenizers import models
 
 from gpt2viz.errors import CheckpointError, TextError
 from gpt2viz.files import is_gguf, is_there, read_list, reading, reason
+from gpt2viz.labels import first_few
 from gpt2viz.model import gguf_tokenizer
 from gpt2viz.model.byte_letters import letters_of
 from gpt2viz.model.compat import panics
@@ -295,10 +296,10 @@ class Tokenizer:
             if _MISSING not in str(error):
                 raise TextError(f"This text can't be cut into tokens ({reason(error)}).") from None
         chars = dict.fromkeys(self._normalize("".join(self._words.split(text)[::2])))
-        lacking = [c for c in chars if not self._single.issuperset(self._pieces(c.encode()))]
+        lacking = [short(c) for c in chars if not self._single.issuperset(self._pieces(c.encode()))]
         raise TextError(
-            f"This model's vocabulary has no tokens for {_names(lacking)}, which the text has. "
-            "Leave these out."
+            f"This model's vocabulary has no tokens for {first_few(lacking, _NAMED)}, "
+            "which the text has. Leave these out."
         )
 
     def _normalize(self, text: str) -> str:
@@ -388,11 +389,11 @@ class TokenList(Tokenizer):
         tokens = [(part, token) for part in whole for token in self._tokens(part)]
         words = self.tokens_are_words
         unknown = (part if words else token for part, token in tokens if token not in self._id_of)
-        if names := list(dict.fromkeys(unknown)):
+        if names := list(map(short, dict.fromkeys(unknown))):
             sort = "words" if words else "characters"
             raise TextError(
                 f"The vocabulary of this model is a list of {len(self._bytes):,} tokens, in which "
-                f"these {sort} are missing: {_names(names)}. It has "
+                f"these {sort} are missing: {first_few(names, _NAMED)}. It has "
                 f"{', '.join(map(short, list(self._id_of)[:_NAMED]))}"
                 f"{' and others' if len(self._id_of) > _NAMED else ''}."
             )
@@ -414,12 +415,6 @@ def several(token_ids: Iterable[int]) -> Iterable[int]:
     if isinstance(token_ids, str) or not isinstance(token_ids, Iterable):
         raise TextError(f"decode takes a list of token ids, such as [5], not {token_ids!r:.60}")
     return token_ids
-
-
-def _names(names: Sequence[str]) -> str:
-    """List some names for a message, of which it has room for the first few."""
-    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    return f"{', '.join(map(short, names[:_NAMED]))}{more}"
 
 
 def _finder(tokens: Iterable[str]) -> re.Pattern[str]:

@@ -38,7 +38,7 @@ from gpt2viz.analysis.model_changes import (
 from gpt2viz.analysis.restored import Restored, restore
 from gpt2viz.arrays import Numbers
 from gpt2viz.errors import SurveyError
-from gpt2viz.labels import sentence
+from gpt2viz.labels import first_few, sentence
 from gpt2viz.model import devices, model_registry
 from gpt2viz.model.checkpoint import Model
 from gpt2viz.run.forward import RUN_LOCK
@@ -181,7 +181,7 @@ class Changes:
             ("changes.none", "changes.one", "changes.some")[min(2, len(changed))],
             few=len(changed),
             all=len(self.heads),
-            heads=", ".join(changed[:8]) + " …" * (len(changed) > 8),
+            heads=first_few(changed, 8),
         )
 
     def restore(

@@ -184,7 +184,7 @@ def test_values_too_long_for_an_address_are_dropped(monkeypatch: pytest.MonkeyPa
     at = open_page("attention", {f"x{n}": "y" * 1900 for n in range(9)}, layer="2")
     assert len(messages) == 1  # to the browser, with the remaining parameters
     assert set(at.query_params) == {"x0", "x1", "x2", "text", "layer"}
-    assert "x3, x4, x5, x6, x7 …: the value can't" in notices(at).replace("\\", "")
+    assert "x3, x4, x5, x6, x7 and 1 more: the value can't" in notices(at).replace("\\", "")
     assert at.session_state["layer"] == 2
 
 

@@ -204,10 +204,7 @@ def test_rounding_alone_changes_no_head(tiny: Model) -> None:
     listed = 0
     for seed in range(20):
         before = with_noise(tiny, 0.02, seed=seed)
-        network = copy.deepcopy(before.network)
-        with torch.no_grad():
-            for weight in network.parameters():
-                weight.copy_(weight.half().float())
+        network = copy.deepcopy(before.network).half().float()
         after = replace(before, name="rounded", network=network)
         changes = compare_models(before, after, TEXTS, n_tokens=8)
         listed += any(head.changed for head in changes.heads)
@@ -261,16 +258,17 @@ def test_restored_pieces_use_the_weights_of_before(tiny: Model) -> None:
 
 
 def test_words_name_the_pieces_that_undo_most() -> None:
-    pieces: tuple[tuple[int, int | None], ...] = ((0, 1), (2, None), (1, 0))
-    some, none, first = (
+    pieces = ((0, 1), (2, None), *((3, n) for n in range(7)))
+    some, none, first, many = (
         Restored(pieces, np.array(undone), 0.5)
-        for undone in ([0, 0.2, 0.6, 0.1], [0, -0.2, -0.6, -0.1], [0, 0.9, 0.6, 0.1])
+        for undone in ([0, 0.2, 0.6, 0.1], [0, -0.2, -0.6, -0.1], [0, 0.9, 0.6, 0.1], range(10))
     )
     assert some.words() == (
         "2 heads and MLPs, put back, undo 60 % of the change in the answers: 0.1, MLP 2."
     )
     assert none.words().startswith("No head or MLP")
     assert first.words() == "0.1 alone, put back, undoes 90 % of the change in the answers."
+    assert many.words().endswith(": 0.1, MLP 2, 3.0, 3.1, 3.2, 3.3, 3.4, 3.5 and 1 more.")
 
 
 def mean_divergence(before: Model, network: torch.nn.Module, sample: list[list[int]]) -> float:

@@ -18,7 +18,7 @@ from gpt2viz.app.frame import controls, sentence
 from gpt2viz.app.literal import literal
 from gpt2viz.app.view import View
 from gpt2viz.app.views import measures
-from gpt2viz.labels import label, numeral, pluralize
+from gpt2viz.labels import first_few, label, numeral, pluralize
 from gpt2viz.model.checkpoint import read_config
 from gpt2viz.model.devices import to_numpy
 from gpt2viz.model.memory import spell
@@ -180,9 +180,7 @@ def _pair(pair: Pair) -> str:
 
 
 def _join_pairs(others: Sequence[tuple[Pair, int]]) -> str:
-    named = [f"{_pair(pair)} ({rank:,})" for pair, rank in others[:_WAITING]]
-    more = len(others) - _WAITING
-    return ", ".join(named) + (f" and {more} more" if more > 0 else "")
+    return first_few([f"{_pair(pair)} ({rank:,})" for pair, rank in others], _WAITING)
 
 
 def positions(name: str) -> None:

@@ -34,7 +34,7 @@ from gpt2viz.app.views.two_runs import (
     sides_of_text,
 )
 from gpt2viz.app.views.zoom import window
-from gpt2viz.labels import sentence
+from gpt2viz.labels import first_few, sentence
 from gpt2viz.model.checkpoint import weight_bytes
 from gpt2viz.model.memory import spell
 from gpt2viz.model.tokenizer import load_tokenizer
@@ -357,14 +357,9 @@ def _mask_in_words(seen: Panel, query: int) -> str:
     others = [name for n, name in enumerate(names) if allowed[n] and n != query]
     hidden = [name for n, name in enumerate(names) if not allowed[n]]
     visible = sentence(
-        "mask.sees" if others else "mask.sees_itself", query=names[query], keys=_join_names(others)
+        "mask.sees" if others else "mask.sees_itself", query=names[query], keys=first_few(others, 8)
     )
-    return " ".join([visible] + [sentence("mask.hides", keys=_join_names(hidden))] * bool(hidden))
-
-
-def _join_names(names: list[str], most: int = 8) -> str:
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(names[:most]) + more
+    return " ".join([visible] + [sentence("mask.hides", keys=first_few(hidden, 8))] * bool(hidden))
 
 
 @dataclass(frozen=True)

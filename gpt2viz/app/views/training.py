@@ -39,7 +39,7 @@ from gpt2viz.app.parameters import Parameter
 from gpt2viz.app.view import View
 from gpt2viz.app.views import changes
 from gpt2viz.arrays import Array
-from gpt2viz.labels import label, sentence
+from gpt2viz.labels import first_few, label, sentence
 from gpt2viz.model.network import Attend
 from gpt2viz.model.steps import Steps
 from gpt2viz.pictures.canvas import header
@@ -289,10 +289,7 @@ def _new_heads(view: View, training: Steps, habits: Mapping[int, Measured]) -> l
 
 
 def _heads_in_words(heads: list[str]) -> str:
-    named, more = ", ".join(heads[:3]), len(heads) - 3
-    if more > 0:
-        return sentence("training.more_form_here", heads=named, more=more)
-    return sentence("training.form_here", heads=named) if heads else ""
+    return sentence("training.form_here", heads=first_few(heads, 3)) if heads else ""
 
 
 def _curves(
