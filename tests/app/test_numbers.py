@@ -222,8 +222,8 @@ def test_shape_table_matches_the_run(model: gpt2viz.Model) -> None:
     table = at.dataframe[0].value
     (text,) = [block.value for block in at.markdown if "This run made" in block.value]
     shared = {"q", "k", "v", "attention_output", "mlp_output"}
-    size = sum(record.nbytes for record in trace.tensors if record.key not in shared) / 2**20
-    assert f"**{len(trace.tensors)} tensors**, {size:.2f} MiB" in plain(text)
+    size = sum(record.nbytes for record in trace.tensors if record.key not in shared) / 1e6
+    assert f"**{len(trace.tensors)} tensors**, {size:.3g} MB" in plain(text)
     assert f"**{sum(p.numel() for p in model.network.parameters()):,} " in text
     assert list(table["tensor"]) == [record.name for record in trace.tensors]
     assert set(table["key"][table["shared"]]) == shared

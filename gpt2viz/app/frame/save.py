@@ -20,6 +20,7 @@ from gpt2viz.app.parameters import Parameter
 from gpt2viz.export import About
 from gpt2viz.export.card import HEIGHT, WIDTH
 from gpt2viz.labels import pluralize, sentence
+from gpt2viz.model.memory import spell
 from gpt2viz.notebook import live_page
 from gpt2viz.pictures import svg
 from gpt2viz.pictures.from_trace import stage_panel
@@ -145,7 +146,7 @@ def _run(outputs: output.PageOutputs, traces: dict[str, Trace]) -> None:
     if len(traces) > 1:
         name = st.selectbox("Run", list(traces), key="save_run")
     trace = traces[name]
-    st.markdown(sentence("save.run", megabytes=trace.nbytes / 1e6))
+    st.markdown(sentence("save.run", size=spell(trace.nbytes)))
     with st.container(horizontal=True):
         for kind in export.TRACE_KINDS:
             about, make = export.about(trace, "run"), partial(_trace_bytes, outputs, name, kind)

@@ -11,6 +11,7 @@ from gpt2viz.app import address, output, pages, parameters, prose
 from gpt2viz.app.frame import page
 from gpt2viz.app.views import measures
 from gpt2viz.labels import sentence
+from gpt2viz.model.memory import spell
 from gpt2viz.pictures import tables
 
 
@@ -25,9 +26,9 @@ def show() -> None:
     shared = "the stream starts as the tokens' vectors"
     if "qkv" in graph:
         shared = "Q, K and V are slices of `qkv`; dropout is off"
-    mib = table["bytes"][~table["shared"]].sum() / 2**20
+    size = spell(table["bytes"][~table["shared"]].sum())
     prose.markdown(
-        sentence("shapes.recorded", count=len(table), mib=mib)
+        sentence("shapes.recorded", count=len(table), size=size)
         + " "
         + sentence("shapes.made_by", shared=shared, count=table["parameters"].sum())
         + measures.reused_note(view.trace, " The table describes a full run.")
