@@ -83,8 +83,8 @@ def test_every_page_draws_any_text(page: str) -> None:
 def test_mask_is_described_in_words() -> None:
     at = open_page("side_by_side?differs=mask", query="1")
     words = " ".join(block.value for block in at.markdown)
-    assert "`1` ·crane sees itself and `0` A." in words
-    assert "It can't see `2` ·ate, `3` ·fish." in words
+    assert "“·crane” (1) sees itself and “A” (0)." in words
+    assert "It can't see “·ate” (2), “·fish” (3)." in words
 
 
 def test_wrong_parameters_fall_back_with_one_message() -> None:

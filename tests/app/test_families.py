@@ -253,7 +253,7 @@ def test_mask_is_described_for_the_chosen_layer() -> None:
     chosen = {"text": "the cat", "layer": "1", "query": "4"}
     words = page_text(open_page("side_by_side?differs=mask", model="window", **chosen))
     assert "Who may see whom in layer 1?" in words
-    assert re.search(r"`4` \S+ sees itself and `2` \S+, `3` \S+ It can't see `0`", words)
+    assert re.search(r"\(4\) sees itself and \S+ \(2\), \S+ \(3\). It can't see \S+ \(0\)", words)
 
 
 def test_windows_mask_only_their_own_layers(models: Path, tmp_path: Path) -> None:

@@ -330,7 +330,7 @@ def _mask(view: View, part: Window, layer: int) -> None:
     seen = who_sees_whom(view.trace, view.labels, "Mask on: who may see whom", layer)
     there = f" in layer {layer}" if len({*view.trace.windows}) > 1 else ""
     prose.markdown(f"#### Who may see whom{there}?")
-    words, picture = st.columns([2, 1], gap="large", vertical_alignment="center")
+    words, picture = st.columns([2, 1], gap="large")
     prose.markdown(_mask_in_words(seen, view.query if view.query is not None else 0), slot=words)
     shown = part.fit(seen)
     with picture, st.container(key="mask"):
@@ -352,7 +352,7 @@ def _mask(view: View, part: Window, layer: int) -> None:
 def _mask_in_words(seen: Panel, query: int) -> str:
     """List the tokens that a query may see and those that it may not, as Markdown; ``seen`` is 1
     for visible ones."""
-    names = [f"`{n}` {literal(text)}" for n, text in enumerate(seen.columns.labels)]
+    names = [f"“{literal(text)}” ({n})" for n, text in enumerate(seen.columns.labels)]
     allowed = seen.values[query] > 0
     others = [name for n, name in enumerate(names) if allowed[n] and n != query]
     hidden = [name for n, name in enumerate(names) if not allowed[n]]
