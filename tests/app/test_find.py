@@ -196,7 +196,7 @@ def test_initial_query_and_key() -> None:
         (text,) = [plain(c.value) for c in at.caption if "Example" in c.value]
         assert "in head 2.1, " in text
         assert f"({query}) attends to " in text
-        assert f"({key}) ({others[query, key]:.2f})." in text
+        assert f"({key}), with weight {others[query, key]:.2f}." in text
     first = open_page("find", text="A crane", find="look", query="0")
     shown = heatmaps(first, "map_attention weight")["attention weight"]
     itself = np.ones((N_LAYER, N_HEAD))  # the first token sees nothing else
