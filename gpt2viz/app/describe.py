@@ -76,14 +76,14 @@ def _strongest_keys(panel: Panel, row: int) -> str:
     return ", ".join(f"{_token_name(panel.columns, n)} ({numbers[n]:.2f})" for n in keys)
 
 
-def token_names(trace: Trace) -> list[str]:
-    """Return the tokens' names for such sentences, as plain text."""
+def token_names(trace: Trace, form: str = "“{}”") -> list[str]:
+    """Return the tokens' names, as plain text in a ``form``: by default that of such sentences."""
     axis = Axis("query", trace.labels)
-    return [_token_name(axis, position) for position in range(len(trace.labels))]
+    return [_token_name(axis, position, form) for position in range(len(trace.labels))]
 
 
-def _token_name(axis: Axis, row: int) -> str:
+def _token_name(axis: Axis, row: int, form: str = "“{}”") -> str:
     """Return a token's label, with its position if others have the same label."""
     text = axis.labels[row]
     suffix = f" ({axis.position(row)})" if axis.labels.count(text) > 1 else ""
-    return f"{text}{suffix}"
+    return f"{form.format(text)}{suffix}"

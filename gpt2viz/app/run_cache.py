@@ -321,7 +321,7 @@ def routes(key: RunKey, next_tokens: Sequence[int]) -> list[dict[str, Any]]:
     to ``logit``.
     """
     trace, made = run(key), []
-    names = list(map(bidi_isolate, describe.token_names(trace)))
+    names = list(map(bidi_isolate, describe.token_names(trace, "{}")))
     for route in routes_to(load(key.model), trace, next_tokens):
         by_word = route.heads.sum(axis=(0, 1))
         words = [

@@ -165,6 +165,7 @@ def test_contributions_of_words_sum_to_next_token_logits(model: gpt2viz.Model) -
         assert_allclose(numbers, [heads[:, :, of["key"]].sum() for of in word["words"]], **close)
         assert_allclose(abs(numbers[0]), abs(heads.sum(axis=(0, 1))).max(), **close)
         for of in word["words"]:
+            assert of["name"] == trace.labels[of["key"]]
             for layer, head, value in of["heads"]:
                 assert_allclose(value, heads[layer, head, of["key"]], **close)
             assert_allclose(abs(of["heads"][0][2]), abs(heads[:, :, of["key"]]).max(), **close)
@@ -236,7 +237,7 @@ def test_pooling_is_reported() -> None:
 #: A sentence of more tokens than words; some tokens and words occur twice.
 PIECES = "I love 猫 🐈 and tea, unbelievable tea!"
 #: A name with its position, if ambiguous, and the number of a key.
-QUOTED = re.compile(r"(\S+)(?: \((\d+)\))? \((\d+\.\d\d)\)")
+QUOTED = re.compile(r"“(\S+)”(?: \((\d+)\))? \((\d+\.\d\d)\)")
 
 
 def test_description_of_the_large_head_matches_its_matrix() -> None:
@@ -253,7 +254,7 @@ def test_description_of_the_large_head_matches_its_matrix() -> None:
         positions, names = zip(*(row.split(" ", 1) for row in rows), strict=True)
         text = header["head"]["descriptions"]["2.6"]
         description = re.sub(r" \(with the mask on: .*?\)(?=[:.])", "", text)
-        name, pos = re.match(r"(\S+)(?: \((\d+)\))?", description).groups()  # type: ignore[union-attr]
+        name, pos = re.match(r"“(\S+)”(?: \((\d+)\))?", description).groups()  # type: ignore[union-attr]
         row = names.index(name) if pos is None else positions.index(pos)
         messages = [
             (name, pos or positions[names.index(name)], pytest.approx(float(number), abs=0.0051))

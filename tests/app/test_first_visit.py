@@ -241,7 +241,7 @@ def test_words_of_the_sentence_are_not_linked() -> None:
 
 
 EXAMPLE_LINE = re.compile(
-    r"Look at \*\*head (?P<layer>\d+)\.(?P<head>\d+)\*\* from (?P<asks>\S+) \((?P<at>\d+)\): "
+    r"Look at \*\*head (?P<layer>\d+)\.(?P<head>\d+)\*\* from “(?P<asks>\S+)” \((?P<at>\d+)\): "
     r"it (?P<shows>.+?)\."
 )
 

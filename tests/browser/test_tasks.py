@@ -94,12 +94,12 @@ def test_task_where_a_pronoun_looks(person: Person) -> None:
     query, animal = tokens.index(" it"), tokens.index(" animal")
     it = weights(PRONOUN)[:, :, query]
     layer, head = np.unravel_index(it[:, :, animal].argmax(), it.shape[:2])
-    note = f"Look at head {layer}.{head} from ·it ({query}): it takes more of “animal”"
+    note = f"Look at head {layer}.{head} from “·it” ({query}): it takes more of “animal”"
     check_in_view(person.page.get_by_text(note))
     check_in_view(picture(person.page, "head_large"))
     (large,) = panels(person.page, "head_large")
     assert_allclose(large["z"][query], it[layer, head], atol=1e-5)
-    attends = f"·animal ({it[layer, head, animal]:.2f})"
+    attends = f"“·animal” ({it[layer, head, animal]:.2f})"
     check_in_view(person.page.get_by_text(attends).filter(visible=True).first)
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from gpt2viz.analysis.scores import DECLARED
 from gpt2viz.app import pages, parameters
@@ -37,12 +36,9 @@ def _parameter(parameter: Parameter) -> tuple[str, ...]:
     where = ", ".join(page.title for page in parameter.on)
     if on >= _READING:
         where = "all" if on == set(pages.PAGES) else f"all but {pages.GLOSSARY.title}"
-    first = "" if parameter.default in (None, "") else f"`{_spell(parameter.default)}`"
+    first = "" if parameter.default in (None, "") else f"`{parameter.default}`"
+    first = first.lower() if isinstance(parameter.default, bool) else first
     return f"`{parameter.name}`", says, parameter.values, first, where
-
-
-def _spell(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def stages() -> str:

@@ -237,7 +237,7 @@ def note(trace: Trace) -> str:
     if not (example and seen):
         return ""
     at = f"{seen.layer}.{seen.head}"
-    query = f"{literal(trace.labels[seen.query])} ({seen.query})"
+    query = f"“{literal(trace.labels[seen.query])}” ({seen.query})"
     note = words("example.seen", head=at, query=query, shows=example.shows)
     return f"{note} {_answer(trace)}" if example.answer else note
 
