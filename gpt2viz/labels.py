@@ -155,7 +155,9 @@ def numeral(number: float, form: str = "") -> str:
 
 
 def percent(share: float, digits: int = 0) -> str:
-    """Format a share of 1 in percent, with ``digits`` decimals: "56 %"."""
+    """Format a share of 1 in percent, with ``digits`` decimals: "56 %"; less, but not 0: "<1 %"."""
+    if 0 < 100 * share <= 10**-digits / 2:
+        return f"<{10**-digits:g} %"
     return f"{numeral(100 * share, f'.{digits}f')} %"
 
 

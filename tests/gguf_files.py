@@ -46,11 +46,10 @@ def write_gguf(
     writer.add_name("tiny")
     vocabulary = BYTE_LEVEL if vocabulary is None else vocabulary
     keyed = {f"{family}.{key}": value for key, value in values.items()}
-    for key, value in {
-        **keyed,
-        **{f"tokenizer.ggml.{k}": v for k, v in vocabulary.items()},
-    }.items():
-        _add(writer, key, value)
+    keyed |= {f"tokenizer.ggml.{key}": value for key, value in vocabulary.items()}
+    kinds = {bool: "bool", int: "uint32", float: "float32", str: "string", list: "array"}
+    for key, value in keyed.items():
+        getattr(writer, f"add_{kinds[type(value)]}")(key, value)
     (number,) = (arch for arch, name in MODEL_ARCH_NAMES.items() if name == family)
     names = get_tensor_name_map(number, n_layers)
     for name, weight in weights.items():
@@ -72,11 +71,6 @@ def close(writer: GGUFWriter) -> None:
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
     writer.close()
-
-
-def _add(writer: GGUFWriter, key: str, value: Any) -> None:
-    kinds = {bool: "bool", int: "uint32", float: "float32", str: "string", list: "array"}
-    getattr(writer, f"add_{kinds[type(value)]}")(key, value)
 
 
 def _interleaved(weight: np.ndarray[Any, Any], n_heads: int) -> np.ndarray[Any, Any]:

@@ -19,6 +19,7 @@ from gpt2viz.labels import (
     label,
     markup_safe,
     numeral,
+    percent,
     pluralize,
     power_of_ten,
     sentence,
@@ -105,6 +106,11 @@ def test_pluralize(subtests: pytest.Subtests) -> None:
 )
 def test_numerals_have_a_true_minus_and_infinity(number: float, form: str, expected: str) -> None:
     assert numeral(number, form) == expected
+
+
+def test_a_share_of_anything_is_not_0_percent() -> None:
+    written = [percent(share) for share in (0, 0.005, 0.006, 1)]
+    assert [*written, percent(0.0004, 1)] == ["0 %", "<1 %", "1 %", "100 %", "<0.1 %"]
 
 
 def test_power_of_ten(subtests: pytest.Subtests) -> None:

@@ -38,15 +38,11 @@ def part_bars(
                 at=own,
                 values=[float(values[n]) for n in own],
                 role=_ROLE[group],
-                written=[_share(values[n] / whole) for n in own],
+                written=[percent(values[n] / whole, 1) for n in own],
                 hover=[f"{names[n]}\n{values[n]:,} {quantity}" for n in own],
             )
         )
     return Bars(what, names, cases, quantity, across=True)
-
-
-def _share(part: float) -> str:
-    return "below 0.1 %" if 0 < part < 0.0005 else percent(part, 1)
 
 
 def similarity_map(vectors: Array, size: int) -> Panel:

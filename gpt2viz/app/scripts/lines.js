@@ -95,9 +95,11 @@ const across = (side) => side === "q" ? "k" : "q"
 
 const tokenName = ([position, label]) => position === "" ? label : `${position} “${label}”`
 
-// A number with `more` decimals than beside a token.
-const written = ({ decimals, unit = "" }, number, more = 0) =>
-  `${number.toFixed(decimals + more)}${unit}`
+// A number with `more` decimals than beside a token; a line's is never 0.
+const written = ({ decimals, unit = "" }, number, more = 0) => {
+  const least = 10 ** -(decimals + more)
+  return (number < least / 2 ? `<${least}` : number.toFixed(decimals + more)) + unit
+}
 
 // Describe what a token attends to, or what attends to it: a summary, and a line per source.
 export function describeToken(data, side, n) {
