@@ -657,7 +657,7 @@ def module_names(
 def masking(causal: bool, edited: bool) -> str:
     """Describe the masked scores of a run with the mask on, or with edits that hide keys."""
     hidden = ["later keys"] * causal + ["keys that an edit hides"] * edited
-    return f"−∞ for {' and '.join(hidden)}" if hidden else "unchanged: the mask is off"
+    return f"−∞ for {' and '.join(hidden)}" if hidden else "unchanged: mask off"
 
 
 def formula(stage: Stage, config: ModelConfig, layer: int | None, masked: str = "") -> str:

@@ -138,7 +138,7 @@ RUNS = [
         "an edit hides it",
         "−∞ for keys that an edit hides",
     ),
-    ((False, ""), None, "", "unchanged: the mask is off"),
+    ((False, ""), None, "", "unchanged: mask off"),
 ]
 
 
@@ -174,7 +174,7 @@ def test_reason_of_a_masked_cell(
     [
         ("A crane ate fish", "true", "−∞ for later keys", "; 6 cells masked"),
         ("A crane", "true", "−∞ for later keys", "; 1 cell masked"),
-        ("A crane", "false", "mask is off", None),
+        ("A crane", "false", "mask off", None),
     ],
 )
 def test_pages_describe_the_runs_mask(
