@@ -185,7 +185,8 @@ def test_long_word_is_truncated_with_a_note() -> None:
 def test_cost_is_for_the_current_sentence() -> None:
     short, long = "Dog bites man", "Dog bites man and man bites dog"
     at = section("cost", text=short)
-    small = at.dataframe[0].value["multiply-adds"]
+    names, small = (at.dataframe[0].value[column] for column in ("product", "multiply-adds"))
+    assert chart(at, "cost_bars")["layout"]["yaxis"]["ticktext"] == list(names[:-1])
     assert small.iloc[:-1].sum() == small.iloc[-1]
     at.text_input(key="text").set_value(long).run()
     large = at.dataframe[0].value["multiply-adds"]

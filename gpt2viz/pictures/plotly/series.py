@@ -14,7 +14,7 @@ from gpt2viz.pictures.picture import Bars, Case, Curve, Curves, Points
 from gpt2viz.pictures.plotly.matrices import LEGEND_ABOVE, markup
 
 #: The number of names that fit below bars, and of letters beside a horizontal bar.
-NAMED, LETTERS = 30, 26
+NAMED, LETTERS = 30, 28
 #: The most vertical bars with numbers side by side above them; over more they are turned.
 _ABREAST = 12
 #: Pixels: a number's letters, one of several bars of a name, and the gap between names.
