@@ -377,5 +377,5 @@ def test_chapters_are_readable(subtests: pytest.Subtests) -> None:
             long = [words for p in paragraphs for words in sentences(p) if len(words) > SENTENCE]
             assert long == [], "make two sentences of one"
             assert [p for p in paragraphs if sum(map(len, sentences(p))) > PARAGRAPH] == []
-            signs = [text for text in parts["text"] if text.startswith("≈ marks a rounded number")]
+            signs = [t for t in parts["text"] if t.startswith("≈ marks a rounded number in")]
             assert len(signs) == 1

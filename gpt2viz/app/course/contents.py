@@ -131,7 +131,7 @@ def show(name: str) -> None:
         view = page.read_sentence(CHOOSING[chapter.sentence], known, reader)
     questions.ask(name, chapter.draw(Book(name, view, {"read": view is not None})))
     prose.caption(
-        "≈ marks a rounded number; in pictures and tables of results all numbers are rounded. "
+        "≈ marks a rounded number in a calculation; elsewhere numbers are rounded without it. "
         "Calculations use all the digits."
     )
     if chapter.examples:
