@@ -140,7 +140,7 @@ def test_every_example_is_offered(model: gpt2viz.Model, monkeypatch: pytest.Monk
     at.session_state["examples"] = True
     at.run().button(key="example_Fact").click().run()
     percent = 100 * gpt2viz.trace(model, FACT).next_tokens(1)[0].probability
-    assert f"“ Paris” ({percent:.1f} %), which comes first from layer 28 on" in page_text(at)
+    assert f"“·Paris” ({percent:.1f} %), which comes first from layer 28 on" in page_text(at)
 
 
 def test_resolving_a_pronoun(model: gpt2viz.Model) -> None:

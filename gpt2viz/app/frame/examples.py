@@ -251,5 +251,6 @@ def _answer(trace: Trace) -> str:
         if key == "residual_out"
     ]
     layer = max((n + 1 for n, rank in enumerate(after) if rank > 1), default=0)
+    token = literal(run_cache.vocabulary(trace.key.model)[best.id])
     percent = f"{100 * best.probability:.1f}"
-    return words("example.answer", token=literal(best.text), percent=percent, layer=layer)
+    return words("example.answer", token=token, percent=percent, layer=layer)
