@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from gpt2viz import __version__
+from gpt2viz.labels import escape_controls
 from gpt2viz.run.trace import Trace
 
 #: The number of characters of the text, and of a picture's title, in a file's name.
@@ -141,8 +142,9 @@ def file_name(about: About, suffix: str) -> str:
 
 
 def _cut(text: str) -> str:
-    """The beginning of a text, on one line."""
-    return " ".join((text if len(text) <= CAPTION else f"{text[: CAPTION - 1]}…").split())
+    """The beginning of a text, on one line, which no control of the text's turns round."""
+    beginning = text if len(text) <= CAPTION else f"{text[: CAPTION - 1]}…"
+    return escape_controls(" ".join(beginning.split()))
 
 
 def _plain(text: str, longest: int) -> str:

@@ -190,7 +190,7 @@ def test_file_names(subtests: pytest.Subtests) -> None:
             "gpt2viz_stories_A-crane-ate-fish_All-heads-of-L1_no-mask.svg",
         ),
         (
-            replace(ABOUT, model="../../etc", text="CON: <a>|*?\n\x00é", edits="attn:1"),
+            replace(ABOUT, model="../../etc", text="CON: <a>|*?\n\x00\u202eé", edits="attn:1"),
             "gpt2viz_etc_CON-a-e_L1H0_weights_causal_edited.svg",
         ),
         (
@@ -213,6 +213,7 @@ def test_file_names(subtests: pytest.Subtests) -> None:
     for about, name in cases:
         with subtests.test(about=about, name=name):
             assert export.file_name(about, "svg") == name
+            assert not {"\0", "\u202e"} & set(about.caption[1])
 
 
 @given(st.text(), st.text(), st.text())
