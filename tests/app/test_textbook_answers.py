@@ -177,6 +177,7 @@ def test_wrong_answer_gets_feedback_until_a_right_one() -> None:
     assert sum(text.startswith("Not yet.") for text in captions(at)) == 1
     at.text_input(key="answer_way_scores").set_value("2, 16, 100, 100").run()
     assert answered_ids(at) == ["way_scores"]
+    assert ":green-badge[done] **(2, 16, 100, 100)**." in plain(text_of(at))
     assert not any("Not yet." in text for text in captions(at))
 
 

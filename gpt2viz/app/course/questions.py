@@ -245,7 +245,8 @@ def _ask(question: Question, answered: list[str]) -> None:
         done = _ask_explanation(question.id) if explained else before or _ask_answer(question)
         if before or done:
             with st.container(key=f"{'compare' if explained else 'why'}_{question.id}"):
-                verdict = "**Compare for yourself.**\n\n" if explained else ":green-badge[done] "
+                right = ":green-badge[done] " + f"**{question.answer}**. " * bool(question.answer)
+                verdict = "**Compare for yourself.**\n\n" if explained else right
                 prose.markdown(verdict + question.why)
             if not before:
                 answered.append(question.id)
