@@ -326,8 +326,7 @@ def test_score_missing_in_a_survey(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     of_texts = maps[2 * len(SCORES) : 3 * len(SCORES)]
     absent = [name == "entropy" for name in SCORES]
     assert [np.isnan(matrix).all() for matrix in of_texts] == absent
-    notes = titles(at, "atlas_maps")
-    assert notes.count("not in this\nsurvey") == 1
+    assert titles(at, "atlas_maps").count("not in this\nsurvey") == 1
     assert ["lacks “entropy”" in info.value for info in at.info] == [True]
     assert not at.dataframe
 

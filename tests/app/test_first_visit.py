@@ -119,10 +119,8 @@ def test_heads_behave_as_the_tour_says() -> None:
     tokenizer = bundled_model().tokenizer
     words = [tokenizer.token_bytes(token).decode() for token in ids_of(TEXT)]
     assert (words[2], words[AFTER], words[LAST]) == (" sat", " on", " sat")
-    back = weights(TEXT)[BACK]
-    assert (np.diagonal(back, -1) > 0.9).all()
-    copy = weights(TEXT)[COPY][LAST]
-    assert copy.argmax() == AFTER
+    assert (np.diagonal(weights(TEXT)[BACK], -1) > 0.9).all()
+    assert weights(TEXT)[COPY][LAST].argmax() == AFTER
     free = weights(TEXT, causal=False)[COPY][2]
     assert free.argmax() == AFTER == 3
     assert free[AFTER] > 0.5

@@ -109,6 +109,10 @@ def test_clicks_on_cells_hide_and_restore_keys(open_page: Visit) -> None:
     act(page, page.locator(".st-key-edit_list").get_by_role("button").first.click)
     assert "edits" not in page.url
     assert_allclose(matrices(page)[1], edited_weights("", 3, 4), atol=1e-6)
+    page.locator(".st-key-edit_kind input").click()
+    act(page, page.get_by_role("option", name="Patch in a piece of another text").click)
+    piece = page.locator(".st-key-edit_stage input")  # its name isn't cut
+    assert piece.evaluate("input => input.scrollWidth <= input.clientWidth")
     check_patch(page)
 
 
