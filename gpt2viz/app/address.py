@@ -40,8 +40,8 @@ _NOTES = "_address_notes"
 _OF_FRAME = "_address_notes_of_frame"
 _DROPPED = "_address_dropped"
 _SAVED = "_address_saved"
-#: The texts of an unfinished step. Not in the session: each look there may end a callback that a
-#: newer message interrupts, and a draft that stayed would take all later changes.
+#: The texts of an unfinished step. Not in the session: a newer message may end a callback at any
+#: access to the session, and a draft that was left over would swallow all later changes.
 _DRAFT: ContextVar[dict[str, str] | None] = ContextVar("draft", default=None)
 #: Callbacks that run before a parameter changes, by name: see ``on_change``.
 _CHANGES: dict[str, Callable[[Any, Any], None]] = {}
@@ -103,13 +103,13 @@ def frame_has_notes() -> bool:
 
 
 def text(parameter: Text, default: str | None = None, one_line: bool = True) -> dict[str, Any]:
-    """Return the arguments of a text widget; one of ``one_line`` takes no line breaks."""
+    """Return the arguments of a text widget; a ``one_line`` one takes no line breaks."""
     fits = is_one_line if one_line else lambda _value: True
     return _bind(parameter, default, str, fits, "one line")
 
 
 def is_one_line(text: str) -> bool:
-    """Return whether a one-line box shows the text as it is: browsers drop line breaks there."""
+    """Return whether a one-line box shows the text unchanged: browsers drop line breaks there."""
     return not {"\n", "\r"} & set(text)
 
 
@@ -138,8 +138,8 @@ def choice(
 
     The address may spell a fraction another way: 0 for 0.0.
 
-    It can be empty if it is ``optional`` or has no ``default``, declared or given. A slow default
-    is given as a function, which is called only if the address has no value.
+    The widget can be empty if it is ``optional`` or has no ``default``, declared or given. A slow
+    default is given as a function, which is called only if the address has no value.
     """
     named = {"format_func": options.__getitem__} if isinstance(options, Mapping) else {}
     options = list(options) if isinstance(options, Mapping) else options
@@ -184,7 +184,7 @@ def values(
 ) -> tuple[Any, ...]:
     """Return a list that no single widget holds, () by default; ``put`` changes it.
 
-    ``parse`` raises ``ValueError`` for text that it can't read; ``expected`` says what it can.
+    ``parse`` raises ``ValueError`` for text that it can't read; ``expected`` describes valid text.
     """
     values: tuple[Any, ...] = read(_bind(parameter, (), parse, lambda _value: True, expected))
     return values
@@ -197,7 +197,7 @@ def read(bound: Mapping[str, Any]) -> Any:
 
 def get(parameter: Parameter) -> Any:
     """Return the value of a parameter that the page has read already."""
-    # Not the widget's own, which the next page may drop while this one is still drawn.
+    # Not the widget's own value, which the next page may drop while this one is being drawn.
     return _memory()[parameter.name].value
 
 
@@ -256,7 +256,7 @@ def _texts() -> dict[str, str]:
 
 
 def on_change(parameter: Parameter, call: Callable[[Any, Any], None]) -> None:
-    """Call ``call(old, new)`` each time the user chooses another value."""
+    """Call ``call(old, new)`` whenever the user chooses another value."""
     _CHANGES[parameter.name] = call
 
 

@@ -28,7 +28,7 @@ from gpt2viz.run.trace import Trace
 
 #: How many next tokens are cached.
 TOP = 5
-#: Seconds of running checkpoints after which a page is drawn; it requests the others then.
+#: Seconds of running checkpoints after which a page is drawn; reruns of it get the others.
 PATIENCE = 1.5
 
 
@@ -115,7 +115,7 @@ def _final_lens(key: RunKey) -> LogitLens:
 def runs_by_step(key: RunKey, nearest: int) -> dict[int, CheckpointRun]:
     """Run a text by step: ``nearest`` first, others until ``PATIENCE`` has passed.
 
-    Cached runs take no time, so that a page gets them all after some reruns.
+    Cached runs take no time, so a page has all of them after a few reruns.
     """
     runs, end = {nearest: run_at(key, nearest)}, monotonic() + PATIENCE
     for step in sorted(steps(key.model), key=lambda step: abs(step - nearest)):
@@ -125,7 +125,7 @@ def runs_by_step(key: RunKey, nearest: int) -> dict[int, CheckpointRun]:
 
 
 def habits(model_name: str, nearest: int) -> dict[int, Measured]:
-    """Score every head at each step, in the order of ``runs_by_step``; without room, no step.
+    """Score every head at each step, in the order of ``runs_by_step``; {} if the probe doesn't fit.
 
     The last step is always included: the others are compared with it.
     """
@@ -142,7 +142,7 @@ def habits(model_name: str, nearest: int) -> dict[int, Measured]:
 
 
 def are_all_scored(model_name: str) -> bool:
-    """Return whether ``habits`` gives every step without more time."""
+    """Return whether ``habits`` returns every step at once."""
     return len(_habits(model_name)) == len(steps(model_name))
 
 

@@ -28,7 +28,7 @@ class Cell(NamedTuple):
 
     @classmethod
     def sent(cls, message: Mapping[str, Any]) -> Self:
-        """Return the cell of a browser's message."""
+        """Return the cell in a browser's message."""
         return cls(str(message["panel"]), int(message["row"]), int(message["column"]))
 
 
@@ -41,7 +41,7 @@ class Dragged(NamedTuple):
 
     @classmethod
     def sent(cls, message: Mapping[str, Any]) -> Self:
-        """Return the part of a browser's message."""
+        """Return the part in a browser's message."""
         return cls(str(message["panel"]), tuple(message["rows"]), tuple(message["columns"]))
 
 
@@ -73,12 +73,12 @@ def open_head(layer: int, head: int) -> NoReturn:
 
 
 def choose_query(rows: Axis) -> Callable[[Cell], None]:
-    """Return a callback by which a click chooses the token of its row, on every page."""
+    """Return a callback that chooses the token of a clicked row, on every page."""
     return lambda cell: address.put(parameters.QUERY, rows.position(cell.row))
 
 
 def choose_cell(drawn: Panel) -> Callable[[Cell], None]:
-    """Return a callback by which a click chooses a query and a key, by the axes of ``drawn``."""
+    """Return a callback that chooses a clicked cell's query and key, by the axes of ``drawn``."""
     (query, rows), (key, columns) = (parameters.QUERY, drawn.rows), (parameters.KEY, drawn.columns)
     return lambda cell: address.put_all(
         {query: rows.position(cell.row), key: columns.position(cell.column)}
@@ -108,7 +108,7 @@ def choose_map_head(
     layer: SelectParam = parameters.LAYER,
     head: SelectParam = parameters.HEAD,
 ) -> Callable[[Cell], None]:
-    """Return a callback: a click in a map of all heads chooses a head and ``further`` values."""
+    """Return a callback that chooses the clicked head of a map, and ``further`` values."""
     return lambda cell: address.put_all({**further, layer: cell.row, head: cell.column})
 
 
@@ -117,7 +117,7 @@ def explain_link(drawn: Panel, of_page: RunKey | None) -> Changes | None:
 
     It lacks the cell's query and key, which ``explain`` adds.
     ``of_page`` is the run of the address, None on a page that reads no sentence. There is no link
-    for a panel that isn't one head's, for a run that can't be decomposed, for a model that the app
+    for a panel that isn't of one head, for a run that can't be decomposed, for a model that the app
     doesn't list, and for a text that can't be typed or is too long.
     """
     if drawn.head is None or of_page is None:

@@ -45,7 +45,7 @@ def forget_widgets() -> bool:
     """Drop the callbacks of widgets that a page no longer has; return whether that works.
 
     Streamlit drops such a widget's value but keeps its callbacks and formats for the session, with
-    all that they reference: a stranger who walks through pages could fill the memory. The public
+    all that they reference: a stranger who opens many pages could fill the memory. The public
     way, should this name go: widgets whose arguments hold texts and sizes only.
     """
     remove = getattr(WStates, "remove_stale_widgets", None)

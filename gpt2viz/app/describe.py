@@ -58,7 +58,7 @@ def describe_head(
 
 
 def strongest_query(values: np.ndarray) -> int | None:
-    """Return the row of the largest number at a key other than itself and the first, if any."""
+    """Return the row of the largest number off the diagonal and the first column, if any."""
     others = values.copy()
     others[:, 0] = 0
     np.fill_diagonal(others, 0)

@@ -21,8 +21,8 @@ from gpt2viz.app import metrics, run_cache
 QUIET = 1.0
 #: Seconds after which garbage is collected even on a busy server.
 LONGEST = 10.0
-#: Pages after which the caches are cleared: until then Streamlit keeps a lock, some hundred bytes,
-#: for every value that they ever held, five with each page of another sentence.
+#: Pages after which the caches are cleared: until then Streamlit keeps a lock, about a hundred
+#: bytes, for every value that they ever held: five for each page with another sentence.
 PAGES = 5000
 
 _THREAD = "garbage"
@@ -35,7 +35,7 @@ def begin() -> None:
     Objects that exist by then, such as modules, are frozen: collections skip them.
     """
     with _LOCK:
-        # Found by name: when this file is edited and reloaded, the old thread goes on.
+        # Found by name: when this file is edited and reloaded, the old thread keeps running.
         if any(thread.name == _THREAD for thread in threading.enumerate()):
             return
         gc.collect()

@@ -20,7 +20,7 @@ from gpt2viz.app.literal import literal
 from gpt2viz.labels import percent
 from gpt2viz.model import hub
 
-#: Seconds after which work ends that no page has asked for since.
+#: Work ends once no page has asked for it for this many seconds.
 UNSEEN = 15
 
 
@@ -33,8 +33,8 @@ class Job:
     """Work in a thread: ``share`` of it is done; ``error`` says why it ended early.
 
     ``work`` gets this job, and returns the result. After each step it calls ``tell`` or ``report``.
-    ``result`` holds the numbers so far, even if the job is cancelled. A long one is ``requested``
-    by a visitor.
+    ``result`` holds the numbers so far, even if the job is cancelled. ``requested`` is true once a
+    visitor has started it.
     """
 
     work: Callable[[Job], Any]
@@ -63,7 +63,7 @@ class Job:
         return elapsed * (1 - self.share) / self.share if self.share else float("inf")
 
     def go_on(self) -> None:
-        """Start it unless it runs, is done, failed or was cancelled; for a page that shows it."""
+        """Start it unless it is running, done, failed or cancelled; for a page that shows it."""
         self._seen = time.monotonic()
         with self._start_lock:
             if self.running or self.share == 1 or self.cancelled or self.error:
@@ -95,7 +95,7 @@ class Job:
             raise _EndedError
 
     def report(self, result: Any, share: float) -> None:
-        """Report the numbers so far, as ``tell`` the share done."""
+        """Report the numbers so far and, like ``tell``, the share done."""
         self.result = result
         self.tell(share)
 
@@ -107,7 +107,7 @@ class Job:
             pass
         except GPT2VizError as error:
             self.error = str(error)
-        except Exception as error:  # else the page would wait for a thread that is gone
+        except Exception as error:  # otherwise the page would wait for a dead thread
             self.error = f"{type(error).__name__}: {error}"
         finally:
             self._idle.set()
@@ -251,7 +251,7 @@ def weights_bar(reading: Job) -> None:
     bar([reading], what, "Read every head's weights", "reading")
 
 
-#: How Streamlit's caches hash a search: a function of a model, with all else that it takes.
+#: How Streamlit's caches hash a search: a function of a model, with all its other arguments.
 _BY_REPR: dict[str | type[Any], Callable[[Any], Any]] = {partial: repr}
 
 
@@ -282,7 +282,7 @@ def start_download(offer: hub.Offer) -> None:
 
 
 def _fetch(offer: hub.Offer, job: Job) -> int:
-    """Fetch a model, and return its bytes; it goes on while no page waits."""
+    """Fetch a model, and return its bytes; this continues even if no page waits."""
     try:
         hub.fetch(offer, partial(setattr, job, "result"), lambda: job.cancelled)
     finally:

@@ -37,8 +37,8 @@ class Entry:
     ``packed`` is the pickled picture, a copy that keeps no run's arrays alive; most are never
     unpacked. ``frame`` is the table, or the pickled function that makes it. ``listed`` adds the
     picture's numbers to the page's tables. ``explained`` is true if the page shows its code.
-    ``runs`` names the runs of its numbers: of its heads, else those that the page had by then; none
-    for other numbers.
+    ``runs`` names the runs of its heads, else those that the page had by then; none for numbers
+    that aren't from a run.
     """
 
     packed: bytes | None = None
@@ -216,7 +216,7 @@ def remember(drawn: Picture, of_run: bool = True, *, listed: bool = False) -> st
 
 
 def _runs_of(drawn: Picture) -> tuple[str, ...]:
-    """Name the runs whose heads a picture shows; the page's runs by now if it isn't heads alone."""
+    """Name the runs whose heads a picture shows; if it isn't only heads, the page's runs so far."""
     runs, heads = page_outputs().runs, [panel.head for panel in drawn.matrices]
     shown = [head.run for head in heads if head is not None]
     if not heads or len(shown) < len(heads):

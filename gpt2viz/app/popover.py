@@ -51,7 +51,7 @@ def _draw(
             else:
                 body()
     if st.session_state.pop(_left_key(key), False):
-        st.rerun()  # after drawing it: the browser can't go on from an empty fragment
+        st.rerun()  # after drawing it: the browser can't update an empty fragment
 
 
 def close(key: str) -> None:

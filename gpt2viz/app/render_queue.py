@@ -24,7 +24,7 @@ LONGEST = 0.5
 class RenderQueue:
     """Starts ``at_once`` pages at a time; one that takes over ``longest`` seconds isn't counted.
 
-    So no page waits for one that computes for a minute, and none waits for another for ever.
+    So no page waits for one that computes for a minute, and none waits for another forever.
     """
 
     def __init__(
@@ -35,7 +35,7 @@ class RenderQueue:
     ) -> None:
         self._free, self._longest, self._now = at_once, longest, now
         self._lock = threading.Lock()
-        self._began: dict[threading.Event, float] = {}  # of the pages that count
+        self._began: dict[threading.Event, float] = {}  # of the pages that are counted
         self._waiting: deque[threading.Event] = deque()
 
     def take(self) -> threading.Event:
@@ -43,19 +43,19 @@ class RenderQueue:
         ticket = threading.Event()
         with self._lock:
             self._waiting.append(ticket)
-            self._go_on()
+            self._start_waiting()
         while not ticket.wait(self._longest):
             with self._lock:
-                self._go_on()
+                self._start_waiting()
         return ticket
 
     def give_back(self, ticket: threading.Event) -> None:
         """End a turn, and let the next page begin."""
         with self._lock:
             self._end(ticket)
-            self._go_on()
+            self._start_waiting()
 
-    def _go_on(self) -> None:
+    def _start_waiting(self) -> None:
         """Start waiting pages while there is room."""
         late = self._now() - self._longest
         for event in [event for event, began in self._began.items() if began <= late]:

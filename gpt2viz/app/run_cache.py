@@ -139,7 +139,7 @@ def _folders(
 
 
 def is_bundled(folder: Path) -> bool:
-    """Return whether it is the model that came with the package."""
+    """Return whether a folder holds the model that came with the package."""
     return settings.real(folder) == settings.real(gpt2viz.BUNDLED)
 
 
@@ -179,7 +179,7 @@ def load(name: str) -> gpt2viz.Model:
 
 
 def shared(name: str) -> gpt2viz.Model | None:
-    """Return the model that all workers share, or None; it doesn't count to this cache's budget."""
+    """Return the model that all workers share, or None; this cache's budget excludes it."""
     return preload.find(name, model_folders()[name])
 
 
@@ -248,7 +248,7 @@ def _runs() -> ByteLRUCache[gpt2viz.Trace]:
 
 
 def reference(model_name: str) -> gpt2viz.Trace:
-    """Return the run whose means replace heads: of a fixed text, whatever the owner's limit."""
+    """Return the run whose means replace heads: a fixed text, whatever the owner's limit."""
     key = RunKey(model_name, reference_ids(load(model_name)))
     return _runs().get(key, lambda: reference_run(load(model_name)))
 
@@ -256,7 +256,7 @@ def reference(model_name: str) -> gpt2viz.Trace:
 def probe(key: RunKey) -> gpt2viz.Trace | None:
     """Run the model of ``key``, with its mask, on repeated random tokens, which show copying heads.
 
-    None if they don't fit.
+    None if the tokens don't fit.
     """
     config = load(key.model).config
     ids = scores.probe(config.vocab_size, server_config.longest_text(config))
@@ -380,7 +380,7 @@ def choice(key: RunKey, token: int) -> Choice:
 
 @st.cache_resource(max_entries=4, show_spinner="Reading the vocabulary …")
 def vocabulary(model_name: str) -> tuple[str, ...]:
-    """Return the screen label of every token by its id, which is in it if the token has no text."""
+    """Return every token's screen label by its id; the label of an empty token has its id in it."""
     model = load(model_name)
     spelled = map(model.tokenizer.token_bytes, range(model.config.vocab_size))
     return tuple(label(token) + f" {n}" * (not token) for n, token in enumerate(spelled))

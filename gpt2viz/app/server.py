@@ -135,7 +135,7 @@ class Limits:
             with self._clients.connect(client_of(scope)) as fits:
                 answer = partial(Visit().serve, self.app) if fits else _TOO_MUCH
                 await answer(scope, receive, send)
-        elif scope["path"] == _SCRIPT_HEALTH:  # for ourselves alone: it draws a page
+        elif scope["path"] == _SCRIPT_HEALTH:  # for this process only: it draws a page
             await PlainTextResponse("Not found", 404)(scope, receive, send)
         else:
             await self.app(scope, receive, send)
@@ -168,7 +168,7 @@ class Clients:
 
     def __init__(self) -> None:
         self._connections = Counter[str]()
-        #: When a client's requests so far would be done, at the rate that it is allowed.
+        #: When each client's requests so far would be finished, at the allowed rate.
         self._done = OrderedDict[str, float]()
         self._most = _limit(CONNECTIONS_VARIABLE, DEFAULT_CONNECTIONS)
         self._rate = _limit(REQUESTS_VARIABLE, DEFAULT_REQUESTS)

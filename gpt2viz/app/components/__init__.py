@@ -27,7 +27,7 @@ Answers = Mapping[str, Callable[[Any], object] | None]
 
 @lru_cache(maxsize=1)
 def _component() -> ComponentRenderer:
-    """Register the component with the first page: before, no server serves its folder."""
+    """Register the component with the first page: before that, no server serves its folder."""
     return st.components.v2.component("gpt2viz.scripts", js="index.js")
 
 

@@ -1,7 +1,7 @@
 """The map of all heads, with the strongest links listed below it, and every head's weights.
 
-The browser draws what is pointed at or chosen without the server. A choice in the browser goes into
-the address, which the server reads before its next response.
+The browser draws what is hovered over or chosen without the server. A choice in the browser goes
+into the address, which the server reads before its next response.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from gpt2viz.pictures.every_head import Arrow, Thumbnails
 from gpt2viz.pictures.lines import MOST_SOURCES
 from gpt2viz.pictures.panel import Axis
 
-#: Most numbers that are sent of every head, a quarter of a megabyte.
+#: Most weights, of all heads together, that are sent: a quarter of a megabyte.
 _MOST_NUMBERS = 65_536
 _KEYS = (
     "All its numbers are in the menu, under Numbers. Arrow keys go from head to head, Page Up and "
@@ -47,9 +47,9 @@ def draw_map(
     """Draw the map; open *Head* if the user opened a head.
 
     ``choose`` is called with the layer and head that were clicked, and with the position of a token
-    that was reached by keys. If the browser draws all that they change, they are chosen
-    there. The heads that are ``off``, "layer.head", are grey. With ``switch``, each square has a
-    button that calls it with the layer and the head.
+    that was reached with the keyboard. If the browser can draw everything that changes, it makes
+    the choice itself. The heads that are ``off``, "layer.head", are grey. With ``switch``, each
+    square has a button that calls it with the layer and the head.
     """
     header = _header(picture, links)
     n_head = picture.tiles.shape[1]
@@ -108,7 +108,7 @@ def map_header(picture: Thumbnails) -> dict[str, Any]:
 
 
 def _ends(arrow: Arrow, n_head: int) -> tuple[int, int, str]:
-    """Return an arrow's two heads by number in the map, -1 for the input, and its label."""
+    """Return an arrow's two heads as numbers in the map, -1 for the input, and its label."""
     start, end = (-1 if at is None else at[0] * n_head + at[1] for at in (arrow.start, arrow.end))
     return start, end, arrow.written
 
@@ -134,6 +134,6 @@ def send_weights(weights: Array) -> str:
 def line_heads(head: int, more: Sequence[int]) -> list[int]:
     """Return the heads drawn as lines: ``head`` and the first of ``more`` that aren't ``head``.
 
-    A head of ``more`` that becomes ``head`` comes back once ``head`` is another.
+    A head of ``more`` that becomes ``head`` reappears once another head is chosen.
     """
     return [head, *[n for n in more if n != head][: MOST_SOURCES - 1]]

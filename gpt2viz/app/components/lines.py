@@ -23,7 +23,7 @@ from gpt2viz.pictures.lines import HINT, LEFT_OUT, MOST_SOURCES, MOST_TOKENS
 from gpt2viz.pictures.lines import lines as made_of
 from gpt2viz.pictures.picture import Heatmaps
 
-#: Where screen readers find what a picture of lines shows.
+#: Tells screen readers where the numbers of a picture of lines are.
 NUMBERS = "All its numbers are in the menu, under Numbers."
 
 

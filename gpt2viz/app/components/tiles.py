@@ -42,8 +42,8 @@ def draw(
 
     Before the page reruns, ``choose`` is called with a clicked cell, and ``drag`` with a dragged
     part; ``then`` with a clicked cell during the rerun. A cell of a head links to *Why there?* if
-    an address leads there from ``of_page``, the run of the address. Another ``script`` may draw
-    them, which gets the data ``further``; ``on`` answers messages of its own.
+    an address leads there from ``of_page``, the run of the address. A different ``script`` may draw
+    them: it gets the data ``further``, and ``on`` handles its own messages.
     """
     panels, chooses = as_heatmaps(picture).panels, bool(choose or then)
     links = [clicks.explain_link(panel, of_page) for panel in panels]

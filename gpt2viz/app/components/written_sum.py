@@ -1,6 +1,6 @@
 """A computation written out from top to bottom: strips of numbers, arrows, results, a small table.
 
-It is text and coloured HTML cells, so that each number can be pointed at and read aloud.
+It is text and coloured HTML cells, so that each number can be hovered over and read aloud.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def result(name: str, value: float, model: float) -> Part:
 def table(
     columns: Sequence[str], rows: Sequence[tuple[Sequence[str], float]], chosen: int, bar: str
 ) -> Part:
-    """Rows of cells, each with a bar as long as its share; ``chosen`` is the highlighted row.
+    """Return rows of cells, each with a bar for its share; ``chosen`` is the highlighted row.
 
     ``bar`` is the colour of the bars.
     """

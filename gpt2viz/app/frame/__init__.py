@@ -1,1 +1,1 @@
-"""The frame round every page: menu, sentence, tokens, save, tour."""
+"""The frame around every page: menu, sentence, tokens, save, tour."""

@@ -17,7 +17,7 @@ from gpt2viz.app.view import View
 _HEAD_OR_WHOLE = "_head_or_whole"
 Value = TypeVar("Value")
 
-#: (layer or None, head or None) -> the layer and head that a page opens on, given those.
+#: (chosen layer or None, chosen head or None) -> the layer and head that a page opens with.
 Opening = Callable[[int | None, int | None], tuple[int, int]]
 
 
@@ -53,7 +53,7 @@ def mode(which: Page, without: Collection[str] = ()) -> str:
 
 
 def layer(view: View, among: int | None = None, opening: Opening | None = None) -> int:
-    """Pick a layer: 0 is the first after the embeddings; ``among`` replaces the model's number."""
+    """Pick a layer: 0 is the first after the embeddings; ``among`` replaces the model's n_layer."""
     layers = range(view.model.config.n_layer if among is None else among)
     tip = "Layers run one after another, each building on the previous one; 0 is the first."
     opening = opening or opening_head(view)
@@ -107,8 +107,8 @@ def _heads(opening: Opening, heads: range) -> dict[str, Any]:
 
 
 def opening_head(view: View) -> Opening:
-    """Return the opening head: the copying head for a first visit's sentence, else by attention
-    weights. It is chosen with the mask on, so that it stays the same with the mask off."""
+    """Return the opening head: the copying head for a first visit's sentence, else the one with
+    the strongest link. It is chosen with the mask on, so it stays the same with the mask off."""
 
     def opening(layer: int | None, head: int | None) -> tuple[int, int]:
         copies = examples.first_visit_view(view.trace)

@@ -1,7 +1,7 @@
 """Examples: sentences, each with a kind of head that shows something there.
 
-The head is searched on the sentence, whatever the model, and described with the numbers of the run.
-An example is offered only for models that have such a head.
+The head is looked for on the sentence, in any model, and described with the numbers of the run. An
+example is offered only for models that have such a head.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ class Example:
     """A sentence, its query ``word``, and the criterion for the head that is shown.
 
     It is the head with the largest score named ``habit`` on this sentence or, without a habit, the
-    largest weight from the query word to an earlier word ``of``. ``shows`` says so. The example
-    promises a value of at ``least`` this and, if it has an ``answer``, a model that gives it a
-    probability of a half or more.
+    largest weight from the query word to an earlier word ``of``. ``shows`` describes that. The
+    example promises a value of ``least`` or more and, if it has an ``answer``, a model that gives
+    it a probability of at least a half.
     """
 
     name: str
@@ -243,7 +243,7 @@ def note(trace: Trace) -> str:
 
 
 def _answer(trace: Trace) -> str:
-    """Name the next token, and the layer from which on it is the most probable."""
+    """Name the next token, and the layer from which it stays the most probable."""
     best, lens = trace.next_tokens(1)[0], run_cache.lens(trace.key, (len(trace.token_ids) - 1,))
     after = [
         int(n)

@@ -44,7 +44,7 @@ from gpt2viz.run.key import RunKey
 #: The switches beside the sentence, on every page.
 SWITCHES: tuple[Switch, ...] = (parameters.CAUSAL, parameters.BOS)
 
-#: In one line, or Streamlit would dedent it again for each page.
+#: On one line, or Streamlit would dedent it again for each page.
 _STYLE = " ".join(
     (resources.files("gpt2viz.app") / "theme.css").read_text(encoding="utf-8").split()
 )
@@ -107,10 +107,10 @@ def read_sentence(
 
 
 def model_with_stages(stages: Collection[str]) -> str | None:
-    """Return the name of the first model with these stages: the chosen, the bundled, the packaged.
+    """Return the name of the first model with these stages: chosen, bundled, or packaged.
 
     A chosen model that can't be loaded is returned too: ``read_sentence`` reports it. None if no
-    model has them.
+    model has the stages.
     """
     names = _model_names()
     chosen: str = address.read(address.choice(parameters.MODEL, names, names[0]))
@@ -127,7 +127,7 @@ def model_with_stages(stages: Collection[str]) -> str | None:
 
 
 def _has_stages(name: str, stages: Collection[str]) -> bool:
-    """Return whether the model has all of these stages; for none it isn't loaded."""
+    """Return whether the model has all of these stages; without any it isn't loaded."""
     return not stages or network_graph(run_cache.load(name).network).keys() >= set(stages)
 
 
@@ -253,7 +253,7 @@ WELCOME_BACK = (
 
 
 def welcome_back() -> None:
-    """Tell a browser once that reconnects into a new session to repeat the last step."""
+    """Tell a browser that reconnects into a new session, once, to repeat the last step."""
     if st.session_state.get(_WELCOMED):
         return
     st.session_state[_WELCOMED] = True

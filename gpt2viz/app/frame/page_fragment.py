@@ -40,8 +40,8 @@ def draw(
 ) -> None:
     """Draw a page: its frame, and the ``body`` below it.
 
-    ``choosing`` returns what ``open_page`` takes as such. Let neither reference a run: Streamlit
-    keeps them while the page is open.
+    ``choosing`` returns the ``choosing`` of ``open_page``. Let neither function reference a run:
+    Streamlit keeps them while the page is open.
     """
     view = open_page(which, words := choosing())
     st.session_state[_FRAME] = _Frame(_frame_values(), words, output.snapshot(), prose.snapshot())
@@ -72,7 +72,7 @@ def _draw(
     frame.shown.arrived = False  # a rerun of the fragment isn't an arrival
     with st.container(key="page"):  # spaced as the frame is: see ``theme.css``
         notes = st.empty()
-        if alone:  # then it may write only inside itself
+        if alone:  # a fragment that runs alone may write only inside itself
             address.show_notes_in(notes)
         body(view)
 

@@ -32,7 +32,7 @@ from gpt2viz.pictures.sheet import FONT_SIZE, Sheet, wrap
 from gpt2viz.pictures.svg import Drawable
 from gpt2viz.run.session import LARGEST, Session, read_session
 
-#: What a button says that isn't its kind of file in capitals.
+#: The labels of buttons for kinds of files that aren't written in capitals.
 _LABELS = {"parquet": "Parquet", "safetensors": "safetensors", "json": "Session"}
 
 
@@ -44,7 +44,7 @@ def draw_save() -> None:
         source = export.about_runs(list(traces.values()), outputs.page)
 
     def about(name: str, what: str = "") -> About:
-        """The origin of an output: its runs; without one the model, unless a chapter made it up."""
+        """The origin of an output: its runs; without any, the model, except in the Textbook."""
         runs = outputs.entries[name].runs
         if runs or outputs.page == pages.TEXTBOOK.title:
             return export.about_runs([traces[run] for run in runs], what or name)

@@ -79,7 +79,7 @@ def stop_too_long(
 
 
 def end_page() -> NoReturn:
-    """Stop the page; its fields below lose their values, as in the browser, which forgets them."""
+    """Stop the page, and drop the values of the fields below, as the browser does."""
     for key in map(str, [*st.session_state]):
         if key.startswith(("edit_", "answer_", "changes_")):
             del st.session_state[key]
@@ -87,8 +87,8 @@ def end_page() -> NoReturn:
 
 
 def encode(model: Model, text: str) -> tuple[int, ...]:
-    """Return the tokens that the model reads of a text, with or without the first one as its switch
-    says, which must have been drawn. Raises ``TextError``.
+    """Return the tokens that the model reads for a text; the switch for the first token, which must
+    have been drawn, decides whether it is added. Raises ``TextError``.
     """
     return tuple(model.tokenizer.encode(text, bos=address.get_chosen(parameters.BOS)))
 
@@ -191,9 +191,9 @@ def _draw_chips(trace: Trace, shown: range, query: int | None, choosing: str) ->
 def chips(
     labels: Sequence[str], ids: Sequence[int], shown: range, query: int | None
 ) -> dict[str, Any]:
-    """Return what the browser draws of the ``shown`` tokens, one of which may be ``query``.
+    """Return the data of the ``shown`` tokens for the browser; one of them may be ``query``.
 
-    If the page's scripts can draw the result of a choice, the browser makes it, otherwise the
+    If the page's scripts can draw the result of a choice, the browser handles it, otherwise the
     server.
     """
     return {
@@ -213,7 +213,7 @@ def choose_token(position: int) -> None:
     address.put(parameters.QUERY, int(position) if int(position) >= 0 else None)
 
 
-#: Pages on which a head is large, chosen or not. On Find it isn't.
+#: Pages that draw a head large even if none is chosen. Find doesn't.
 OF_A_HEAD = {*parameters.HEAD.on} - {pages.FIND, pages.TEXTBOOK}
 
 
@@ -245,7 +245,7 @@ def _carry(to: To, changed: Parameter) -> None:
     """Keep the head on screen, and move token positions in the address along with the tokens.
 
     The head may be a default: the best for the old sentence. Choices that belong to one text are
-    forgotten with it.
+    dropped with it.
     """
     on_screen = pages.find_page(output.page_outputs().page) in OF_A_HEAD
     for number in (parameters.LAYER, parameters.HEAD):

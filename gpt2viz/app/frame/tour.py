@@ -77,7 +77,7 @@ STEPS = (
 
 
 def draw(page: Page) -> None:
-    """Draw the address's step, with buttons to move and leave; nothing off the tour."""
+    """Draw the address's step, with buttons to move and leave; nothing outside the tour."""
     n: int | None = address.read(address.choice(parameters.TOUR, range(1, len(STEPS) + 1)))
     if n is None:
         remember()
@@ -99,7 +99,7 @@ def draw(page: Page) -> None:
 
 
 def remember() -> None:
-    """Remember the current choices, off the tour, to restore them after it."""
+    """Outside the tour, remember the current choices, to restore them after it."""
     if address.raw(parameters.TOUR) is None:
         st.session_state[_BEFORE] = address.parameters() | address.long_choices()
 
@@ -116,7 +116,7 @@ def _parameters_after(n: int) -> dict[str, str]:
 
 
 def offer(page: Page) -> None:
-    """Draw a button for the first step, off the tour."""
+    """Outside the tour, draw a button for its first step."""
     on_tour = address.raw(parameters.TOUR) in [str(n + 1) for n in range(len(STEPS))]
     if not on_tour:
         with st.container(key="take_tour", width="content"):
@@ -125,7 +125,7 @@ def offer(page: Page) -> None:
 
 
 def _go(page: Page, n: int, label: str, icon: str, help: str | None = None) -> None:
-    """Draw the way to a step: a link to another page, or a button on the same one.
+    """Draw a link to a step on another page, or a button if it is on the open one.
 
     A link changes page and parameters in one entry of the browser's history, so that *Back* leads
     to the step before. A link to the open page would leave the address unchanged.
