@@ -66,7 +66,7 @@ def draw_save() -> None:
 def _picture(outputs: output.PageOutputs, about: Callable[..., About]) -> None:
     name: str = st.selectbox("Picture", _names(outputs.pictures), key="save_picture")
     picture, source = outputs.pictures[name], about(name)
-    request = ""
+    requested = ""
     at_once = export.prints(picture)  # else the user's browser prints it
     with st.container(horizontal=True):
         for kind in export.PICTURE_KINDS:
@@ -74,17 +74,14 @@ def _picture(outputs: output.PageOutputs, about: Callable[..., About]) -> None:
                 make = partial(export.figure_bytes, picture, kind, source)
                 _download(kind, source, make)
             elif st.button(kind.upper(), icon=":material/download:", key=f"save_{kind}"):
-                count = st.session_state["_saved"] = st.session_state.get("_saved", 0) + 1
-                request = f"{kind}-{count}"
-    requested_kind = request.partition("-")[0]
+                requested = kind
     st.caption(sentence("save.print") + ("" if at_once else " " + sentence("save.print_window")))
     numbers = picture.table()
     if len(numbers):
         _offer_table("Its numbers, one per row", numbers, about(name, f"Numbers of {name}"))
     # Last: once the picture is saved, a user may press a button above, which must be this run's.
-    parts, caption = _parts(picture, source) if request else ([], [])
-    name = export.file_name(source, requested_kind).removesuffix(f".{requested_kind}")
-    _save_in_browser(request, requested_kind, name, parts, caption)
+    parts, caption = _parts(picture, source) if requested else ([], [])
+    _save_in_browser(requested, source, parts, caption)
 
 
 def _parts(picture: Picture, source: About) -> tuple[list[Sheet | dict[str, Any]], list[str]]:
@@ -97,23 +94,25 @@ def _parts(picture: Picture, source: About) -> tuple[list[Sheet | dict[str, Any]
 
 
 def _save_in_browser(
-    request: str,
     kind: str,
-    filename: str,
+    about: About,
     parts: Sequence[Sheet | dict[str, Any]],
     caption: Sequence[str] = (),
     scale: float = export.DPI / export.PLOTLY_DPI,
     colors: Palette = LIGHT,
 ) -> None:
-    """Let the user's browser save a picture, once for every new ``request``; "" for none.
+    """Let the user's browser save a picture as ``kind``, or not if that is "".
 
     ``kind`` is "svg", "png" with ``scale`` pixels for each of the picture's, or "pdf" for the
-    browser's print window, which can save as PDF. ``filename`` has no extension.
+    browser's print window, which can save as PDF.
     """
-    data: dict[str, Any] = {"script": "browser_picture", "id": request}
-    if request:
+    data: dict[str, Any] = {"script": "browser_picture", "id": 0}
+    if kind:
+        count = st.session_state["_saved"] = st.session_state.get("_saved", 0) + 1
+        filename = export.file_name(about, kind).removesuffix(f".{kind}")
         sheets = [part for part in parts if isinstance(part, Sheet)]
-        data |= {"kind": kind, "filename": filename, "scale": scale, "caption": caption}
+        data |= {"id": count, "kind": kind, "filename": filename}
+        data |= {"scale": scale, "caption": caption}
         data |= {"ink": colors.ink, "grid": colors.grid, "paper": colors.unit[0][1]}
         data["width"] = max((round(sheet.width) for sheet in sheets), default=svg.WIDTH)
         data["parts"] = [
@@ -287,13 +286,10 @@ def _share_picture(trace: Trace, colors: Palette) -> None:
     layer, head = address.get(parameters.LAYER), address.get(parameters.HEAD)
     drawn = export.draw_card(card(trace, layer, head, address.get(parameters.QUERY)), colors)
     st.markdown(f"**A slide** of layer {layer}, head {head}, {WIDTH} × {HEIGHT}")
-    request = ""
-    if st.button("PNG", icon=":material/download:", key="share_png"):
-        count = st.session_state["_saved"] = st.session_state.get("_saved", 0) + 1
-        request = f"card-{count}"
-    name = export.file_name(export.about(trace, "card", layer, head), "png")
+    pressed = st.button("PNG", icon=":material/download:", key="share_png")
+    about = export.about(trace, "card", layer, head)
     # Last: once the picture is saved, a user may press a button above, which must be this run's.
-    _save_in_browser(request, "png", name.removesuffix(".png"), [drawn], scale=1, colors=colors)
+    _save_in_browser("png" if pressed else "", about, [drawn], scale=1, colors=colors)
 
 
 def card(trace: Trace, layer: int, head: int, query: int | None) -> export.Card:
