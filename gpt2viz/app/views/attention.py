@@ -14,7 +14,7 @@ import streamlit as st
 from gpt2viz import BUNDLED
 from gpt2viz.analysis.nonfinite import first_not_finite
 from gpt2viz.app import address, describe, output, pages, parameters, prose, run_cache
-from gpt2viz.app.clicks import choose_head, choose_query, open_head
+from gpt2viz.app.clicks import Changes, choose_query, open_head
 from gpt2viz.app.components import attention as components
 from gpt2viz.app.components import lines, mount
 from gpt2viz.app.components.lines import Lined
@@ -174,10 +174,8 @@ def _map(view: View, chosen: _Chosen, numbers: Measure, every_head: EveryHead) -
 
 def _choose(layer: int, head: int, query: int | None) -> None:
     """Choose the map's clicked head, and a token reached by keys. For callbacks."""
-    with address.one_step():
-        choose_head(layer, head)
-        if query is not None:
-            address.put(parameters.QUERY, query)
+    changes: Changes = {parameters.LAYER: layer, parameters.HEAD: head}
+    address.put_all(changes if query is None else changes | {parameters.QUERY: query})
 
 
 def _draw_large(

@@ -371,23 +371,18 @@ def _offer_edit(runs: Runs, edit: Edit) -> None:
 
     Not a link: a link to the open page would leave the address unchanged.
     """
-    texts = [address.get(which) for which in (parameters.TEXT, parameters.TEXT2)]
-    if runs.direction == "denoise":
-        texts.reverse()
+    first, second = address.get(parameters.TEXT), address.get(parameters.TEXT2)
+    text, source = (second, first) if runs.direction == "denoise" else (first, second)
+    texts = {parameters.TEXT: text, parameters.TEXT2: source}
+    of_texts = {parameters.WHAT_IF: "edits", parameters.EDITS: (edit,)}  # after their texts
     st.button(
         "Open this patch as an edit",
         icon=":material/compare:",
         type="tertiary",
-        on_click=_open_edit,
-        args=(*texts, edit),
+        on_click=address.put_all,
+        args=(texts | of_texts,),
         key="patch_in_full",
     )
-
-
-def _open_edit(text: str, source: str, edit: Edit) -> None:
-    with address.one_step():
-        address.put_all({parameters.TEXT: text, parameters.TEXT2: source})
-        address.put_all({parameters.WHAT_IF: "edits", parameters.EDITS: (edit,)})  # of these texts
 
 
 def _effect_in_words(runs: Runs, edit: Edit, logits: Array) -> tuple[str, str]:

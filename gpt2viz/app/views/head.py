@@ -18,7 +18,7 @@ from gpt2viz import STAGE, Stage, TextError, Trace, labels
 from gpt2viz.analysis.cell import CellArithmetic, Step, cell_arithmetic, scores_at
 from gpt2viz.analysis.scores import duplicate_token, induction
 from gpt2viz.app import address, output, pages, parameters, prose, run_cache, server_config
-from gpt2viz.app.clicks import Cell, Drag, Dragged, choose_head
+from gpt2viz.app.clicks import Cell, Drag, Dragged
 from gpt2viz.app.components import lines, written_sum
 from gpt2viz.app.components.lines import Lined
 from gpt2viz.app.components.written_sum import (
@@ -446,6 +446,8 @@ def _offer_repetition(view: View, layer: int, head: int) -> None:
     query, key = divmod(int(copied.argmax()), len(run.token_ids))
     if not copied[query, key] >= _COPIES:  # or if it is NaN
         return
+    same_head = {parameters.LAYER: layer, parameters.HEAD: head}
+    copying = {parameters.QUERY: query, parameters.KEY: key}
     with st.container(key="copying", horizontal=True, vertical_alignment="center"):
         st.caption(
             labels.sentence(
@@ -461,16 +463,9 @@ def _offer_repetition(view: View, layer: int, head: int) -> None:
             "Repeat the sentence",
             icon=":material/repeat:",
             type="tertiary",
-            on_click=_say_twice,
-            args=(text, layer, head, query, key),
+            on_click=address.put_all,
+            args=({parameters.TEXT: text} | same_head | copying,),
         )
-
-
-def _say_twice(text: str, layer: int, head: int, query: int, key: int) -> None:
-    with address.one_step():
-        address.put(parameters.TEXT, text)
-        choose_head(layer, head)
-        address.put_all({parameters.QUERY: query, parameters.KEY: key})
 
 
 def repeat_sentence(view: View) -> tuple[str, Trace] | None:

@@ -22,7 +22,7 @@ from gpt2viz import (
 from gpt2viz.analysis.generation import appraise
 from gpt2viz.analysis.generation import draw as draw_token
 from gpt2viz.app import address, output, pages, parameters, prose, run_cache, server_config
-from gpt2viz.app.clicks import Cell, choose_head, open_head
+from gpt2viz.app.clicks import Cell, open_head
 from gpt2viz.app.components import mount
 from gpt2viz.app.frame import controls, page, page_fragment, sentence
 from gpt2viz.app.literal import literal
@@ -595,6 +595,5 @@ def _whole_text(view: View, ids: tuple[int, ...]) -> str | None:
 def _make_sentence(text: str, layer: int, head: int) -> None:
     """Make a text the sentence, and keep the head on screen."""
     _play(0)
-    with address.one_step():
-        address.put_all({parameters.TEXT: text, parameters.NEW: ()})
-        choose_head(layer, head)
+    same_head = {parameters.LAYER: layer, parameters.HEAD: head}
+    address.put_all({parameters.TEXT: text, parameters.NEW: ()} | same_head)
