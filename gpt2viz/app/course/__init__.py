@@ -1,1 +1,1 @@
-"""The Textbook page: its chapters, and what they are made of."""
+"""The Textbook page: its chapters, and the parts that they are built from."""

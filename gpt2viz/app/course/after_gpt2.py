@@ -38,7 +38,7 @@ _THREE, _FOUR = ("0", "1", "2"), ("0", "1", "2", "3")
 
 
 def write(book: Book) -> dict[str, Any]:
-    """Generate four words, once by reading all again at each step, once with a cache."""
+    """Generate four words, once by rereading everything at each step, once with a cache."""
     tables = attention.random_weights()
     left, right = st.columns([2, 5], gap="large")
     with left:
@@ -107,7 +107,7 @@ def norms(book: Book) -> dict[str, Any]:
 
 
 def gate(book: Book) -> dict[str, Any]:
-    """Draw one token's way through a gated MLP."""
+    """Draw one token passing through a gated MLP."""
     first, second = st.columns(2, gap="large"), st.columns(2, gap="large")
     with first[0]:
         x = table(parameters.GATE_X, "x", (mlp.GATED_X,), ("x",), PLANE)[0]
@@ -283,7 +283,7 @@ def three_ways(_book: Book) -> dict[str, str]:
 
 
 def sink(book: Book) -> dict[str, Any]:
-    """Draw a head that rests on the first token, and the same head without that token."""
+    """Draw a head that attends mostly to the first token, and the same head without that token."""
     left, right = st.columns([2, 3], gap="large")
     with left:
         scores = table(
@@ -347,13 +347,13 @@ def real_sinks(book: Book) -> dict[str, Any]:
 
 
 def _largest_head(by_head: NDArray[np.floating]) -> tuple[str, str]:
-    """Return the head with the largest number of (n_layer, nh), and that number."""
+    """Return the head with the largest of these numbers, (n_layer, nh), and that number."""
     layer, head = np.unravel_index(np.nan_to_num(by_head).argmax(), by_head.shape)
     return f"{layer}.{head}", f"{by_head[layer, head]:.2f}"
 
 
 def _even_share(trace: Trace, head: str, n: int, causal: bool) -> str:
-    """Return the first of n tokens' mean weight if a ``head``, "1.3", weighs all it sees alike."""
+    """Return the mean weight on the first of n tokens if a ``head``, "1.3", spreads it evenly."""
     window = trace.config.window(int(head.partition(".")[0]))
     seen = ~hidden_pairs(np.arange(n), causal, window=window)[1:]
     return f"{(seen[:, 0] / seen.sum(axis=1)).mean():.2f}"

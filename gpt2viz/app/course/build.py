@@ -21,7 +21,7 @@ from gpt2viz.textbook.expressions import LONGEST, ExpressionError
 from gpt2viz.textbook.gaps import FILLED, GAPS, NEW, Case, Draft, Gap, Verdict
 
 _ATTENTION = ("scores", "scale", "mask", "softmax", "merge")
-#: Most bytes of a model that is built here: it reruns at each change.
+#: Most bytes of a model that can be built here: it reruns at each change.
 _LARGEST = 600 * 2**20
 
 
@@ -44,7 +44,7 @@ def fits(book: Book) -> dict[str, Any]:
 
 
 def fill_gaps(book: Book) -> dict[str, Any]:
-    """Draw the gaps, and judge what is in each."""
+    """Draw the gaps, and judge the expression in each."""
     run = _run(book.view)
     n = len(run.token_ids)
     cases, config = gaps.trace_cases(book.view.model, run, n), book.view.model.config
@@ -151,12 +151,12 @@ def _app_tokens(model_name: str, text: tuple[int, ...]) -> list[int]:
 
 
 def _right_gaps(verdicts: Mapping[str, Verdict]) -> list[str]:
-    """Return the gaps that are filled as in the real model."""
+    """Return the gaps that are filled in as in the real model."""
     return [name for name, verdict in verdicts.items() if verdict.kind == "right"]
 
 
 def _checks(verdicts: Mapping[str, Verdict], same: bool) -> dict[str, Check]:
-    """Check the questions; ``same`` is false if the reader's model generates another text."""
+    """Check the questions; ``same`` is false if the reader's model generates a different text."""
     right = _right_gaps(verdicts)
     runs = bool(verdicts) and all(verdict.runs for verdict in verdicts.values())
     one_wrong = runs and len(right) == len(GAPS) - 1

@@ -45,7 +45,7 @@ _WEIGHTS = (parameters.HAND_WQ, parameters.HAND_WK, parameters.HAND_WV)
 
 
 def journey(book: Book) -> dict[str, Check]:
-    """Draw attention among six words, whose vectors are queries, keys and values at once."""
+    """Draw attention among six words, whose vectors serve as queries, keys and values at once."""
     left, right = st.columns(2, gap="medium")
     with left:
         x = table(parameters.JOURNEY_X, "Six words", JOURNEY_X, JOURNEY, _AXES)
@@ -68,7 +68,7 @@ def journey(book: Book) -> dict[str, Check]:
 
 
 def _wrong_answers() -> dict[str, str]:
-    """Return a hint for each wrong word: the original weight that "starts" gives it."""
+    """Return a hint for each wrong word: the weight that "starts" originally gives it."""
     steps = attention.attend(JOURNEY_X, JOURNEY_X, JOURNEY_X, scaled=False)
     weights = steps.weights[JOURNEY.index("starts")].tolist()
     return {
@@ -79,7 +79,7 @@ def _wrong_answers() -> dict[str, str]:
 
 
 def head(book: Book) -> dict[str, Any]:
-    """Draw four words on their way through one head, whose tables can be edited."""
+    """Draw four words passing through one head, whose tables can be edited."""
     kinds = ["named", "random"]
     named = pick("Tables", parameters.HAND_TABLES, kinds) == "named"
     drawn: Sequence[ArrayLike] = attention.NAMED_WEIGHTS if named else attention.random_weights()

@@ -12,9 +12,9 @@ leads to another page, with this page's choices and those in the link. Fences ca
 - ``code attention.hide_later`` lists the code of ``textbook/`` that just ran; names from elsewhere
   begin with ``gpt2viz.``. A stage, such as ``q``, lists the model's line that made it, in the layer
   of the value ``layer``;
-- ``question mask_row`` asks the reader something, with a hint and why the answer is right. One
+- ``question mask_row`` asks the reader a question, with a hint and the reason for its answer. One
   without an answer to type is done when the ``Check`` of its name, among the values, says so;
-- ``python`` lists a few self-contained lines: a test runs them, one list after the other.
+- ``python`` lists a few self-contained lines: a test runs these lists one after the other.
 
 The text between ``+++ E4`` and ``+++`` is folded, as another example; an address with
 ``example=E4`` unfolds it. ``+++ A title`` folds the text below it under that title.
@@ -66,7 +66,7 @@ class Block(NamedTuple):
     text: str
 
     def draw(self, book: Book) -> Iterator[Question]:
-        """Draw it with the book's values so far; a question is yielded instead."""
+        """Draw it with the book's values so far; a question is yielded instead of drawn."""
         kind, name, text = self
         values = book.values
         match kind:

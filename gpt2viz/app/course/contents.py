@@ -50,20 +50,20 @@ def choose() -> str:
         )
         progress.bar({name: chapter.questions for name, chapter in CHAPTERS.items()}, _summary())
         sheets.offer()
-    with way:  # for phones, where the contents are folded
+    with way:  # for phones, where the contents are folded away
         at = names.index(chosen)
-        _opener("Previous", names[max(at - 1, 0)], disabled=at == 0)
-        _opener("Next", names[min(at + 1, len(names) - 1)], disabled=at == len(names) - 1)
+        _open_button("Previous", names[max(at - 1, 0)], disabled=at == 0)
+        _open_button("Next", names[min(at + 1, len(names) - 1)], disabled=at == len(names) - 1)
         st.toggle("All chapters", key=f"all_chapters_{chosen}")
     if example and example not in CHAPTERS[chosen].examples and chosen != APPENDIX:
-        example = None  # the reader has gone on
+        example = None  # the reader has moved on
         address.put(parameters.EXAMPLE, None)
-    _land(chosen, example or "")
+    _scroll_to(chosen, example or "")
     return chosen
 
 
-def _land(chapter: str, example: str) -> None:
-    """Scroll to the ``example`` of a chapter that was just opened, or to its title if that is "".
+def _scroll_to(chapter: str, example: str) -> None:
+    """Scroll to an ``example`` of a chapter that was just opened; if it is "", to the title.
 
     From another page, the title needs no scrolling: the page opens at its top.
     """
@@ -83,7 +83,7 @@ def _title(name: str) -> str:
     return f"{number}. {chapter.title}{tick}" if number else chapter.title
 
 
-def _opener(label: str, name: str, **options: Any) -> None:
+def _open_button(label: str, name: str, **options: Any) -> None:
     """Draw a button that opens a chapter."""
     st.button(label, on_click=address.put, args=(parameters.CHAPTER, name), **options)
 
@@ -100,7 +100,7 @@ def overview(_book: Book, text: str) -> None:
             with st.container(horizontal=True):
                 for name in names.split():
                     label = f"{_title(name)} · {CHAPTERS[name].minutes} min"
-                    _opener(label, name, key=f"map_{name}")
+                    _open_button(label, name, key=f"map_{name}")
 
 
 def _summary() -> str:
@@ -145,4 +145,4 @@ def show(name: str) -> None:
     if position + 1 < len(names):
         following = names[position + 1]
         label = f"Next: {CHAPTERS[following].title}"
-        _opener(label, following, icon=":material/arrow_forward:", type="primary")
+        _open_button(label, following, icon=":material/arrow_forward:", type="primary")

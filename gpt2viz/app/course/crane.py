@@ -25,7 +25,7 @@ _PLANE = ("animal", "machine")
 _KEYS = {"bird": parameters.CRANE_K_BIRD, "machine": parameters.CRANE_K_MACHINE}
 _VALUES = {"bird": parameters.CRANE_V_BIRD, "machine": parameters.CRANE_V_MACHINE}
 _HEATS = [0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0]
-#: Session key: the number of the last move of the arrows that was read.
+#: Session key: the number of the last move of the arrows that the server has read.
 _MOVES = "_arrows_moved"
 
 
@@ -101,8 +101,8 @@ def _checks(steps: attention.Steps, sentence: str, as_before: bool, heat: float)
 def arrows(book: Book) -> None:
     """Draw the crane's query, all keys and values as movable arrows.
 
-    With the keys (T, 2) come their ``shadows`` on the query's line, with the values (T, 2) the
-    ``ends`` (T + 1, 2) of the pieces of their mixture.
+    Also draws the ``shadows`` of the keys (T, 2) on the query's line, and the ``ends`` (T + 1, 2)
+    of the weighted values, tip to tail.
     """
     steps, sentence = book.values["steps"], book.values["sentence"]
     query, weights, words = steps.q[0], steps.weights[0], attention.CRANE_WORDS[sentence]
@@ -166,7 +166,7 @@ def mixtures(book: Book) -> None:
 
 
 def temperature(book: Book) -> None:
-    """Draw the slider of the temperature, whose value is read above it."""
+    """Draw the slider of the temperature, which is read further up the page."""
     st.select_slider("Temperature t", **address.choice(parameters.CRANE_HEAT, _HEATS))
 
 

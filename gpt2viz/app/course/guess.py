@@ -42,7 +42,7 @@ _PREDICTIONS = {
 
 
 def reveal(id: str, as_in_text: bool = True) -> bool:
-    """Return whether a row's weights may be shown; if not yet, ask for the reader's guess.
+    """Return whether a row's weights may be shown; if not, ask for the reader's guess.
 
     ``as_in_text`` is true if the numbers on the page are the row's: edited numbers need no guess,
     so that a link to them shows their weights at once.

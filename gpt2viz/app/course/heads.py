@@ -1,4 +1,4 @@
-"""Many heads: shapes on the way through them, variants of attention, fused and separate heads."""
+"""Many heads: the shapes at each step, variants of attention, fused and separate heads."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from gpt2viz.pictures import frames
 from gpt2viz.pictures.picture import NUMBERS_FIT_LARGE
 from gpt2viz.textbook import attention, heads
 
-#: Most tokens whose vectors are drawn on their way to the heads.
+#: Most tokens whose vectors are drawn before they are split into heads.
 _ROWS = 4
 
 
 def way(book: Book) -> dict[str, Any]:
-    """List the shapes of a text on its way through the heads, whose sizes are picked."""
+    """List the shapes of a text at each step through the heads, whose sizes are picked."""
     columns = st.columns(4)
     B = menu("B", parameters.WAY_B, [1, 2, 4], columns[0])
     T = menu("T", parameters.WAY_T, [1, 4, 6, 100], columns[1])

@@ -178,7 +178,7 @@ def ablation(book: Book, text: str) -> dict[str, Any]:
 
 
 def _draw_losses(models: Mapping[str, Learned], done: Mapping[str, Learned]) -> None:
-    """Draw the losses measured so far, and the models that are ``done``."""
+    """Draw the losses measured so far, and a table of the models that are ``done``."""
     measured = {name: dict(model.points) for name, model in models.items()}
     drawn = losses_of_models("Held-out loss of each model, by training step", measured)
     output.picture(drawn, key="learn_losses", of_run=False)
@@ -225,7 +225,7 @@ def real_record(book: Book) -> dict[str, Any]:
     }
 
 
-#: The seeds offered: they bound a server's trainings, as each is cached for all visitors.
+#: The seeds offered: they limit a server's training runs, which are cached for all visitors.
 SEEDS = range(5)
 #: Letters that each model writes at the end.
 WRITTEN = 60
@@ -276,5 +276,5 @@ def _train(seed: int, size: Setting, job: Job) -> dict[str, Learned]:
 
 @st.cache_resource(max_entries=len(SEEDS), show_spinner=False)
 def training(seed: int) -> Job:
-    """Return the training of that seed, which all visitors share."""
+    """Return the training run of that seed, which all visitors share."""
     return Job(partial(train_all, seed, Setting()), {})

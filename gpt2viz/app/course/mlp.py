@@ -62,7 +62,7 @@ def linear(book: Book) -> dict[str, Any]:
 
 
 def walk(book: Book) -> None:
-    """Draw a token on its way through an MLP."""
+    """Draw a token passing through an MLP."""
     left, right = st.columns([3, 5], gap="medium")
     with left:
         x = table(parameters.WALK_X, "x", (mlp.LINEAR_X,), ("x",), ("0", "1"))[0]

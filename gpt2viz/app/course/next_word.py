@@ -60,7 +60,7 @@ def four_words(book: Book) -> dict[str, Any]:
 
 
 def loss(book: Book) -> dict[str, str]:
-    """Return the loss of the word that came."""
+    """Return the loss of the actual next word."""
     target = pick("The word that actually came", parameters.TARGET, list(_WORDS))
     cost = float(logits.loss(book.values["scores"], _WORDS.index(target)))
     return {"target": target, "loss": equals(cost), "nats": f"{cost:.4f}"}

@@ -44,7 +44,7 @@ T = TypeVar("T")
 class Book:
     """A chapter by its address, and the run of the sentence if it reads one.
 
-    ``values`` are what its examples have returned so far, by name: texts to fill in, or a
+    ``values`` are those that its examples have returned so far, by name: texts to fill in, or a
     ``questions.Check`` for the question of that name.
     """
 
@@ -60,7 +60,7 @@ class Book:
         return self.run
 
     def write(self, text: str, **values: Any) -> None:
-        """Draw a text filled with the book's values and further ones, which the book keeps."""
+        """Draw a text filled in with the book's values and with new ones, which the book keeps."""
         self.values.update(values)
         prose.markdown(fill(text, self.values))
 
@@ -166,7 +166,7 @@ def menu(label: str, parameter: SelectParam, options: Sequence[T], slot: Any = s
 
 
 def play(drawn: Frames, parameter: SelectParam, of_run: bool = False) -> None:
-    """Draw frames to play or step through; the frame is in the address."""
+    """Draw frames to play or step through; the current frame is in the address."""
     at: int = address.read(address.choice(parameter, range(len(drawn.frames))))
     output.remember(drawn.still(at), of_run)
     frames = [
@@ -210,7 +210,7 @@ def link(page: Page, label: str, requested: Mapping[Parameter, Any] | None = Non
 
 
 def heading(text: str, anchor: str = "") -> None:
-    """Draw a heading; for an example's id, its title, with the id as anchor."""
+    """Draw a heading; for an example's id, the example's title, with the id as anchor."""
     id, example = text, EXAMPLES.get(text)
     if example:
         text, anchor = f"{example.title} :gray-badge[{id}]", id

@@ -1,4 +1,4 @@
-"""Printed and computed: the texts' figures beside those computed from the same inputs."""
+"""Printed and computed: the texts' numbers beside those computed from the same inputs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def sources(_book: Book) -> dict[str, Any]:
 
 
 def results(book: Book, text: str) -> None:
-    """Draw every example, with the figures that the texts print and the computed ones."""
+    """Draw every example, with the printed numbers of the texts and the computed ones."""
     for id, example in EXAMPLES.items():
         heading(id)
         results = claims(id)

@@ -13,7 +13,7 @@ from gpt2viz.app import output, prose
 from gpt2viz.app.components import mount
 from gpt2viz.textbook.guesses import ROWS, fits
 
-#: Most bytes of a file that is read.
+#: Most bytes of a progress file that are read.
 LARGEST = 100_000
 
 #: Chapter -> ids of questions.
@@ -83,7 +83,7 @@ def serialize() -> str:
 def bar(known: Answered, summary: str) -> None:
     """Draw the count of answered ``known`` questions, and a menu to save or load progress.
 
-    Until one is answered, only their total is drawn. ``summary`` lists them in Markdown.
+    Until one is answered, only their total is drawn. ``summary`` is a list in Markdown.
     """
     count, total = sum(map(len, answers().values())), sum(map(len, known.values()))
     started = count or guesses()
@@ -127,7 +127,7 @@ def bar(known: Answered, summary: str) -> None:
 
 
 def _merge_stored(known: Answered, given: Any) -> None:
-    """Merge in the progress that the browser had stored; it sends it once."""
+    """Merge in the progress stored in the browser, which sends it once."""
     st.session_state[_READ] = True
     try:
         _add(known_answers(given["answered"], known), fitting_guesses(given["guesses"]))

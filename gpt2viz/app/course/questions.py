@@ -17,8 +17,8 @@ from gpt2viz.app.course import progress
 TOLERANCE = 0.0051
 #: Most characters of an answer that are read.
 LONGEST = 80
-#: Marks a question to explain in one's own words: at least this many, to be compared with the
-#: question's ``why``.
+#: The mark of a question to answer in one's own words, to be compared with its ``why``; and the
+#: least number of words.
 EXPLAINED, _WORDS_OF_IT = "…", 12
 
 _COUNTED = (
@@ -48,7 +48,7 @@ _FILLERS = {"a", "an", "at", "for", "is", "it", "of", "on", "the", "token", "wor
 
 
 def is_right(given: str, answer: str, also: Sequence[str] = ()) -> bool:
-    """Return whether a typed text is the answer, or one that is right ``also``.
+    """Return whether a typed text is the answer, or one of ``also``, which are right too.
 
     A number may be typed as a word ("six"), with a decimal comma ("1,39"), in groups
     ("38,597,376"), with a unit or as a calculation ("ln 4"), within ``TOLERANCE``. A shape,

@@ -33,7 +33,7 @@ from gpt2viz.textbook.mlp import gated_at, neurons_at
 CHOOSING = "Choose the token that is followed."
 #: How many numbers of a vector, and how many next tokens, fit on screen.
 _SHOWN, _TOP = 8, 5
-#: Most tokens whose names are horizontal below a picture; more are vertical and need room.
+#: Most tokens whose names are horizontal below a picture; with more they are vertical and taller.
 _FEW = 12
 
 
@@ -104,7 +104,7 @@ def _stream_before(view: View, layer: int) -> Array:
 
 
 def tokens(book: Book, text: str) -> None:
-    """Write about the token table's row of the followed token."""
+    """Draw the text on the token table's row of the followed token."""
     view, n = book.view, book.view.position
     begins = _format(_row(view, "token_embedding")[0])
     id = f"{view.trace.token_ids[n]:,}"
@@ -176,7 +176,7 @@ def mask(book: Book, text: str) -> None:
 
 
 def heads(book: Book, text: str) -> dict[str, bool]:
-    """Draw the outputs of a layer's heads, and W_O's output; return whether dropout follows."""
+    """Draw the outputs of a layer's heads, and W_O's output; return whether dropout follows it."""
     view = book.view
     at = _followed_cell(book, address.get(parameters.LAYER), address.get(parameters.HEAD))
     config, outputs = view.trace.config, view.trace.stage("head_output", at.layer)[0][:, at.query]

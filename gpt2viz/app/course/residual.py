@@ -1,4 +1,4 @@
-"""The stream, LayerNorm and small initial parameters: what lets many layers work together."""
+"""The stream, LayerNorm and small initial parameters, which let many layers work together."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def stream(book: Book) -> dict[str, Any]:
 
 
 def flow(book: Book) -> None:
-    """Draw a token of the sentence on its way through the model above."""
+    """Draw a token of the sentence passing through the model above."""
     view = book.view
     stops = residual.stops(view.model, view.trace, view.position)
     name, tokenizer = bidi_isolate(view.labels[view.position]), view.model.tokenizer
@@ -142,7 +142,7 @@ def order(book: Book) -> dict[str, Any]:
 
 
 def depth(_book: Book) -> dict[str, Any]:
-    """Pick the number of layers, and return how much smaller it makes the initial parameters."""
+    """Pick the number of layers; return how much smaller this makes the initial parameters."""
     n_layer = pick("Layers L", parameters.DEPTH, _DEPTHS)
     return {"n_layer": n_layer, "deviation": equals(residual.first_deviation(n_layer), 5)}
 

@@ -23,7 +23,7 @@ _NAME, _T = "GPT-2 small", 4
 
 
 def offer() -> None:
-    """Draw a button for each sheet; nothing if their files are missing."""
+    """Draw a button for each sheet; nothing if the files are missing."""
     if not all((FOLDER / file).is_file() for file in SHEETS.values()):
         return
     with st.popover("For teachers", icon=":material/print:"):

@@ -110,9 +110,9 @@ class Mine(NamedTuple):
 
 
 def _run(book: Book) -> tuple[Reading, Mine]:
-    """Return the tiny crane's run with the tables in the address, and the tables.
+    """Return the tiny crane's run with the tables in the address, and these tables.
 
-    Names the changed tables that other chapters show, with a button that resets them.
+    Draws the names of changed tables that only other chapters show, with a button to reset them.
     """
     now = {
         name: tables.numbers(editable.parameter, editable.made, LARGEST)
@@ -152,7 +152,7 @@ def _run(book: Book) -> tuple[Reading, Mine]:
 
 def _tables_shown_elsewhere(chapter: str) -> list[str]:
     """Return the tables that a chapter's step uses and only other chapters show."""
-    last = "by-hand" if chapter == "crane" else chapter  # the chapter after shows crane's tables
+    last = "by-hand" if chapter == "crane" else chapter  # the next chapter shows crane's tables
     before = CHAPTERS[: CHAPTERS.index(last) + 1]
     return [name for at in before if at != chapter for name in _SHOWN_IN.get(at, ())]
 
@@ -381,7 +381,7 @@ def _neuron_sum(row: ArrayLike, bias: float) -> str:
 
 
 def residual(book: Book, text: str) -> dict[str, str]:
-    """Draw all vectors added to the stream of "fish", and their sum."""
+    """Draw all vectors that are added to the stream of "fish", and their sum."""
     crane, _ = _run(book)
     book.write(text)
     parts = {
@@ -446,7 +446,7 @@ def project(book: Book, text: str) -> dict[str, Check]:
 
 
 def _highest_names(values: ArrayLike, names: Sequence[str]) -> list[str]:
-    """Return the names of the highest value and its equals."""
+    """Return the names of the highest value, and of any equal to it."""
     numbers = np.asarray(values, np.float64)
     return [name for name, number in zip(names, numbers, strict=True) if number == numbers.max()]
 

@@ -73,7 +73,7 @@ def table(
 
 
 def numbers(parameter: ListParam, default: ArrayLike, largest: float = LARGEST) -> Array:
-    """Return the numbers of a table that is drawn elsewhere, in the shape of its ``default``."""
+    """Return the numbers of a table drawn elsewhere, in the shape of its ``default``."""
     values = _numbers_in_address(parameter, default, largest)
     return np.array(values, np.float32).reshape(np.shape(default))
 

@@ -106,7 +106,7 @@ def both_orders(key: str, read: Callable[[Sequence[int]], ArrayLike]) -> float:
     return largest_gap(first, second)
 
 
-#: Most words that are drawn, and most characters of a field.
+#: Most words that are drawn, and most characters in a field.
 _MOST, _LONGEST = 16, 120
 #: How many neighbours of each word, and of a sum, are named.
 _NEAR, _NEAR_SUM = 3, 5
@@ -139,7 +139,7 @@ def words(book: Book) -> dict[str, Any]:
 
 
 def _typed_words(label: str, parameter: Text, book: Book) -> _Words:
-    """Draw a field; return its words that are one token each, and name those that aren't."""
+    """Draw a field; return the words in it that are one token each, and name the others."""
     typed = st.text_input(label, max_chars=_LONGEST, autocomplete="off", **address.text(parameter))
     words = list(dict.fromkeys(typed.replace(",", " ").split()))[:_MOST]
     ids = {word: embeddings.token_of(word, book.view.model.tokenizer) for word in words}
@@ -229,7 +229,7 @@ def _spell(book: Book, near: Sequence[Near]) -> str:
     return ", ".join(f"{names[token.id]} {token.cosine:.2f}" for token in near)
 
 
-#: Fewest letters of a long word.
+#: The fewest letters of a word that counts as long.
 _LONG = 9
 
 

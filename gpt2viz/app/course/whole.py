@@ -67,9 +67,9 @@ def source_lines(book: Book) -> None:
 
 
 def lines(book: Book) -> None:
-    """Draw both listings, and explain the chosen line on the sentence in that layer and head.
+    """Draw both listings, and explain the chosen line with the sentence, in that layer and head.
 
-    A line of the first chooses its statement, a line of the second the one that it is beside.
+    A line of the first chooses its statement, a line of the second the statement beside it.
     """
     listed = line_by_line()
     pairs = {listed.line_number(pair): pair for pair in listed.pairs if pair}
@@ -114,7 +114,7 @@ def _explain_line(view: View, line: int, pair: Pair, layer: int, head: int) -> N
 
 
 def _links(view: View, keys: tuple[str, ...], layer: int, head: int) -> None:
-    """Draw links to the pages that show these stages; without any, to the page that generates."""
+    """Draw links to the pages that show these stages; else to the page that generates text."""
     if not keys:
         link(pages.PREDICT, "The model writes on", {parameters.PREDICT: "generate"})
     if set(keys) & set(HEAD_STAGES):

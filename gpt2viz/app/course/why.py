@@ -57,7 +57,7 @@ def find(book: Book) -> dict[str, Any]:
 
 
 def _text(view: View) -> _Text | None:
-    """Return the sentence if a token repeats after being followed by another, else it twice."""
+    """Return the sentence if induction heads have a target in it, else the sentence twice."""
     if induction(view.trace.token_ids).any():
         return _Text(address.get(parameters.TEXT), view, twice=False)
     if (twice := repeat_sentence(view)) is None:
@@ -68,7 +68,7 @@ def _text(view: View) -> _Text | None:
 
 
 def _strongest_copy(trace: Trace) -> Step | None:
-    """Return the largest weight on what followed the same token before, in the best such head.
+    """Return the cell of the best induction head with the largest weight on an induction target.
 
     Layer 0 is left out: no head before it can have written what preceded a token.
     """
@@ -146,7 +146,7 @@ def take_apart(book: Book) -> dict[str, Any]:
 
 
 def parts(book: Book) -> dict[str, Any]:
-    """Draw the map of pairs of writers that raise the score and lower it."""
+    """Draw the map of pairs of writers, which raise or lower the score."""
     read, case = book.values["read"], book.values["case"]
     output.picture(reason_map(case), read.view.colors, key="why_parts")
     if not case.pairs:
@@ -184,7 +184,7 @@ def earlier_cell(book: Book, text: str) -> None:
 
 
 def ablate(book: Book, text: str) -> None:
-    """Show the same weight with the earlier head off: by the sum, and by a run."""
+    """Show the same weight with the earlier head off: from the sum, and from a run."""
     read, case, before = (book.values[name] for name in ("read", "case", "before"))
     row, edit = case.row, Edit("off", before.layer, before.head)
     part = Part("head", before.layer, before.head)

@@ -31,7 +31,7 @@ def latex_decimals(values: ArrayLike, digits: int = 4) -> str:
 
 
 def equals(values: ArrayLike, digits: int = 4) -> str:
-    """Format like ``latex_decimals`` after a sign: = if rounding loses nothing, else ≈."""
+    """Format like ``latex_decimals``, preceded by = if rounding loses nothing, else by ≈."""
     numbers = np.asarray(values, np.float64)
     finite, unit = numbers[np.isfinite(numbers)], 10.0**-digits
     noise = np.minimum(np.finfo(np.float32).eps * np.maximum(1, np.abs(finite)), unit / 100)
@@ -45,7 +45,7 @@ def latex_brief(values: ArrayLike, digits: int = 4) -> str:
 
 
 def equals_brief(values: ArrayLike, digits: int = 4) -> str:
-    """Format like ``latex_brief`` after the sign of ``equals``."""
+    """Format like ``latex_brief``, preceded by the sign of ``equals``."""
     return f"= {latex(values)}" if _is_whole(values) else equals(values, digits)
 
 

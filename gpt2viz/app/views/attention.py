@@ -38,7 +38,7 @@ from gpt2viz.run.key import RunKey
 
 #: How many next tokens are named.
 _TOP = 5
-#: Arcs of a word: ``strongest`` in scripts/words.js draws at most as many, none of small weights.
+#: Arcs of a word: ``strongest`` in scripts/words.js draws no more, none for small weights.
 _ARCS = 6
 
 #: A first column is strong if it has more than this share of the later rows' weight.
@@ -79,8 +79,8 @@ def _heads(view: View) -> None:
     before, view = view, editing.apply(view, editing.heads_off())
     _purpose(view)
     with st.container(key="as_words"):
-        words = st.container()  # filled last: it needs the weights that the pictures send
-    is_deep = config.n_layer > config.n_head  # the map is wide then, and low
+        words = st.container()  # filled last: it uses the weights that the pictures send
+    is_deep = config.n_layer > config.n_head  # then the map is wide and low
     the_map, large = st.columns([5, 3] if is_deep else [4, 3], gap="medium")
     with large, st.container(key="choices", horizontal=True, vertical_alignment="center"):
         shown, whole_words = measures.choose()
@@ -109,7 +109,7 @@ def _heads(view: View) -> None:
 
 
 def _purpose(view: View) -> None:
-    """Draw the page's question; or which heads are off, with buttons; or what an example shows."""
+    """Draw what the page is for; or which heads are off, with buttons; or what an example shows."""
     config = view.model.config
     with st.container(key="purpose", horizontal=True, vertical_alignment="center"):
         if view.trace.edits:
@@ -173,7 +173,7 @@ def _map(view: View, chosen: _Chosen, numbers: Measure, every_head: EveryHead) -
 
 
 def _choose(layer: int, head: int, query: int | None) -> None:
-    """Choose the map's clicked head, and a token reached by keys. For callbacks."""
+    """Choose the map's clicked head, and a token reached with the keyboard. For callbacks."""
     changes: Changes = {parameters.LAYER: layer, parameters.HEAD: head}
     address.put_all(changes if query is None else changes | {parameters.QUERY: query})
 
@@ -218,7 +218,7 @@ def _draw_large(
 
 
 def _for_browser(view: View, chosen: _Chosen, here: str) -> dict[str, Any]:
-    """Return what the browser draws and describes heads of: names of tokens only if it can."""
+    """Return the data to draw and describe heads with; tokens' names only if the browser can."""
     config = view.model.config
     every = product(range(config.n_layer), range(config.n_head))
     described = every if here else [(chosen.layer, chosen.head)]
@@ -281,10 +281,10 @@ def _key_with_mask(view: View) -> RunKey:
 
 
 def _words(view: View, before: View, at: tuple[int, int], numbers: str) -> None:
-    """Draw the sentence as large words, with arcs to what each attends to in the head ``at``.
+    """Draw the sentence as large words, with arcs to those that each attends to in the head ``at``.
 
-    At the line's end are the next tokens, and where each comes from; a click on such a source opens
-    a head there. ``before`` is the view with every head on, whose next token is crossed out;
+    At the line's end are the next tokens, and the words that raise each; a click on such a word
+    opens a head there. ``before`` is the view with every head on, whose next token is crossed out;
     ``numbers`` is the browser's name for the weights of every head, "" if they weren't sent.
     """
     (layer, head), trace = at, view.trace
@@ -343,10 +343,10 @@ def _explain_squares(view: View, chosen: _Chosen) -> None:
 def _draw_notes(
     view: View, chosen: _Chosen, panel: Panel, drawn: Thumbnails, here: str, strong: bool
 ) -> None:
-    """Draw code, tables and notes of both pictures; ``strong`` if some head's first column is."""
+    """Draw code, tables and notes of both pictures; ``strong`` if a head's first column is."""
     layer, shown, whole_words = chosen.layer, chosen.shown, chosen.whole_words
     the_large = panel.label(f"{chosen.what}, layer {layer}, head {chosen.head}")
-    # Filled last: the notes below come first in linking the glossary's words.
+    # Filled last: the notes below are the first to link the glossary's words.
     above = st.container(horizontal=True, vertical_alignment="center")
     if shown != "weights":
         prose.markdown(f"**The large head**: {measures.MEASURES[shown][1]}")

@@ -224,7 +224,7 @@ def _put_back(changes: Changes, source: str, text: TextChange) -> None:
 
 
 def _undo(changes: Changes) -> None:
-    """Draw the fewest old heads and MLPs that undo the change, and the share after each."""
+    """Draw the fewest old heads and MLPs that undo the change, and the share undone after each."""
     prose.markdown("#### What undoes the change?")
     job = _restoring(changes)
     offer = "Put old heads and MLPs back, one by one"

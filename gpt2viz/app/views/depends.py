@@ -75,7 +75,7 @@ _WAITING = "Computing the first numbers …"
 _BEST = 4
 #: The share of the answer that the fewest heads must keep.
 _FAITHFUL = 0.9
-#: Most operations of sweeps that start by themselves: half a minute on two slow cores.
+#: Most operations of sweeps that start unasked: half a minute on two slow cores.
 AT_ONCE = 2e12
 
 
@@ -241,7 +241,7 @@ def _chosen_patch(runs: Runs, known: Sequence[Shares]) -> Edit | None:
 
 
 def _patch(stage: str, layer: int, at: int) -> Edit:
-    """Return the edit that patches a stage: ``at`` is a token for the stream's, else a head."""
+    """Return the edit that patches a stage: ``at`` is a token in the stream, else a head."""
     if stage in STREAMS:
         return Edit("patch", stage=stage, layer=layer, position=at)
     return Edit("patch", stage=stage, layer=layer, head=at)
@@ -336,13 +336,13 @@ class Runs:
 
     @property
     def ends(self) -> tuple[View, View]:
-        """The run that is patched, and the source of the piece."""
+        """The run that is patched, and the run that the piece comes from."""
         both = self.corrupted, self.clean
         return both if self.direction == "denoise" else both[::-1]
 
     @property
     def names(self) -> tuple[str, str]:
-        """The names of the source of the piece, and of the run that is patched."""
+        """The names of the run that the piece comes from, and of the run that is patched."""
         return ("first", "second") if self.direction == "denoise" else ("second", "first")
 
     def read(self, logits: NDArray[np.floating]) -> float:

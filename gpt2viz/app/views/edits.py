@@ -47,11 +47,11 @@ from gpt2viz.run.paired_texts import check_as_long
 #: Most edits of one run. Each is listed on the page, and the model reruns with every one added.
 MOST = 64
 
-_REFUSED, _OFFERED = "_edit_refused", "_edit_offered"
+_REFUSED, _PRESET = "_edit_refused", "_edit_preset"
 
 
 class _Frame(NamedTuple):
-    """The limits that edits are checked against: all that a callback keeps of a run."""
+    """The limits that edits are checked against, which is all that a callback keeps of a run."""
 
     config: ModelConfig
     n_tokens: int
@@ -65,7 +65,7 @@ def _frame(view: View) -> _Frame:
 
 
 def _edits() -> tuple[Edit, ...]:
-    """Return the edits in the address, in the order in which they act."""
+    """Return the edits in the address, in the order in which they are applied."""
     examples = (
         f"edits such as off:1.3, scale:1.3:0.5 or window:3, separated by commas, at most {MOST}"
     )
@@ -80,9 +80,9 @@ def _parse(raw: str) -> tuple[Edit, ...]:
 
 
 def pick() -> tuple[Edit, ...]:
-    """Pick whether the edits in the address act, on a page that makes none.
+    """Pick whether the edits in the address are applied, on a page that makes none.
 
-    Edits after which a score can't be decomposed never act.
+    Edits after which a score can't be decomposed are never applied.
     """
     edits = _edits()
     if not edits:
@@ -121,7 +121,7 @@ def switch_all_on() -> None:
 
 
 def apply(view: View, edits: tuple[Edit, ...]) -> View:
-    """Return the view of the run with these edits; for impossible ones, stop the page."""
+    """Return the view of the run with these edits; if they are impossible, stop the page."""
     if not edits:
         return view
     _stop_where_impossible(view, edits, ())
@@ -140,7 +140,7 @@ def describe_edits(view: View) -> None:
 
 
 def opening(view: View) -> controls.Opening:
-    """Open on the head whose weights the edits change most, else as ``controls.opening_head``."""
+    """Return the head whose weights the edits change most, else ``controls.opening_head``."""
 
     def most_changed(layer: int | None, head: int | None) -> tuple[int, int]:
         change = _change(view.trace.key, _edits())
@@ -156,9 +156,9 @@ def opening(view: View) -> controls.Opening:
 
 
 def _change(key: RunKey, edits: tuple[Edit, ...]) -> Scores | None:
-    """Return the largest difference that edits make to each head's weights: (n_layer, n_head).
+    """Return the largest change of a weight in each head by the edits: (n_layer, n_head).
 
-    None without edits, for impossible ones, and for a text whose weights aren't all kept.
+    None without edits, if they are impossible, and for a text whose weights aren't all kept.
     """
     if not edits:
         return None
@@ -190,7 +190,7 @@ def _pick(view: View, edits: tuple[Edit, ...]) -> tuple[int, ...]:
     Returns the tokens of the second text, if patches among ``edits`` read it.
     """
     address.text(parameters.TEXT2, "", one_line=False)  # read before its box is drawn
-    _offer(*controls.layer_and_head(view, opening(view)))
+    _preset_head(*controls.layer_and_head(view, opening(view)))
     kinds = all_kinds()
     kind: str = st.selectbox(
         "What to change",
@@ -247,7 +247,7 @@ def _second_ids(model: Model) -> tuple[int, ...]:
 
 
 def _patch_problem(view: View, second: tuple[int, ...]) -> str:
-    """Say why nothing can be patched from the second text; "" if it can."""
+    """Return the reason why the second text can't be patched from, or ""."""
     if not second:
         return "Type a second sentence first: the patch comes from its run."
     try:
@@ -257,14 +257,14 @@ def _patch_problem(view: View, second: tuple[int, ...]) -> str:
     return ""
 
 
-def _offer(layer: int, head: int) -> None:
+def _preset_head(layer: int, head: int) -> None:
     """Set the head in an edit's fields when another is chosen, or when they are first drawn."""
     chosen = {"edit_layer": layer, "edit_head": head}
     if address.is_default(parameters.LAYER) and address.is_default(parameters.HEAD):
-        chosen = st.session_state.get(_OFFERED, chosen)  # edits decide which head opens
-    if st.session_state.get(_OFFERED) != chosen:
+        chosen = st.session_state.get(_PRESET, chosen)  # edits decide which head opens
+    if st.session_state.get(_PRESET) != chosen:
         st.session_state.update(chosen)
-        st.session_state[_OFFERED] = chosen
+        st.session_state[_PRESET] = chosen
     for name, value in chosen.items():
         st.session_state.setdefault(name, value)
 
@@ -332,7 +332,7 @@ def _add(frame: _Frame, edit: Edit, why_not: str = "") -> None:
 
 
 def hide(view: View, part: Window, drawn: Panel) -> Callable[[Cell], None]:
-    """Return a callback: a click on a cell of ``drawn`` hides its key, or shows it again."""
+    """Return a callback that hides the key of a clicked cell of ``drawn``, or shows it again."""
     frame, rows, columns = _frame(view), drawn.rows, drawn.columns
 
     def clicked(cell: Cell) -> None:
@@ -370,7 +370,7 @@ def _list(view: View, edits: tuple[Edit, ...]) -> None:
         for back, (n, edit) in enumerate(reversed([*enumerate(edits)])):
             st.button(
                 literal(describe(edit, names)),
-                key=f"undo_{back}",  # the next takes the keyboard's focus
+                key=f"undo_{back}",  # the next button gets the keyboard's focus
                 icon=":material/close:",
                 help=labels.sentence("edits.undo", edit=literal(str(edit))),
                 on_click=_undo,

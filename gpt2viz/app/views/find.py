@@ -64,7 +64,7 @@ TEXTS = {
     "texts": "many texts",
     "weights": WEIGHTS_ALONE,
 }
-#: Measures of a query at some keys: its attention weight, and the size of their contribution.
+#: Measures of what a query takes from keys: attention weight, and size of contribution.
 WEIGHT, GIVEN = "attention weight", "size of contribution"
 #: The measures that heads are ranked by, as in the address.
 RANKS = (WEIGHT, GIVEN)
@@ -82,7 +82,7 @@ _PAINTABLE = 64
 _AT_LEAST = (0.95, 0.9, 0.8, 0.7, 0.6, 0.5)
 #: How many of the best heads are drawn.
 SHOWN = 4
-#: Most pixels of the table: it scrolls, so that the pictures below it fit on the same screen.
+#: Most pixels of the table, which scrolls, so that the pictures below it fit on the same screen.
 _TABLE = 190
 
 
@@ -171,7 +171,7 @@ def _similarity_map(values: Scores, framed: tuple[int | None, int | None]) -> No
 
 
 def _hint() -> str:
-    """Return a hint at what choosing a token of the sentence does."""
+    """Return a hint on what choosing a token of the sentence does."""
     chosen, text = address.raw(parameters.FIND), address.raw(parameters.ON)
     if chosen == "look":
         return "Choose the token that attends (query)."
@@ -388,7 +388,7 @@ def _pick_keys(view: View, query: int, opening: Link | None) -> list[int]:
 
     opened = {first} if address.is_default(parameters.KEYS) else set[int]()
 
-    def choose() -> None:  # the query is then a choice too, and stays
+    def choose() -> None:  # this makes the query a choice too, which stays
         keys = [n for n in st.session_state[parameters.KEYS.name] if n not in opened]
         address.put_all({parameters.QUERY: query, parameters.KEYS: keys})  # not the default key
 
@@ -432,7 +432,7 @@ def attention_to_keys(view: View, query: int, keys: list[int]) -> dict[str, Scor
 
 
 def _pick_pattern(view: View) -> tuple[Kind, int, tuple[PatternCell, ...]]:
-    """Pick a pattern, its number and the cells painted over it."""
+    """Pick a pattern, its number and the cells painted on it."""
     cells: tuple[PatternCell, ...] = address.values(
         parameters.CELLS, parse_cells, "pairs of query and key, such as 3:1,4:2"
     )
@@ -481,7 +481,7 @@ def _pattern_note(view: View) -> None:
 
 
 def _paint(view: View) -> Callable[[Cell], None]:
-    """Return a callback by which a click on a cell of the pattern adds or removes it."""
+    """Return a callback that adds or removes a clicked cell of the pattern."""
     paintable, causal = view.n_tokens <= _PAINTABLE, view.trace.causal
 
     def clicked(where: Cell) -> None:
@@ -581,9 +581,9 @@ def _draw_ranking(
 ) -> None:
     """Draw the heads in a table, largest ``by`` first, and pictures of the best; clicks choose one.
 
-    If ``large``, the chosen head is drawn in place of the best: not if it is shown elsewhere.
+    If ``large``, the chosen head is drawn instead of the best; false if it is shown elsewhere.
     ``columns`` holds (n_layer, n_head) by name. ``trace`` is the run that the pictures show;
-    ``as_lines`` draws them as lines, and None draws a switch for it. ``on`` says what the columns
+    ``as_lines`` draws them as lines, and None draws a switch for that. ``on`` says what the columns
     were measured on, if that isn't the sentence.
     """
     if np.isnan(columns[by]).all():

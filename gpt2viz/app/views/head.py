@@ -49,7 +49,7 @@ from gpt2viz.pictures.picture import NUMBERS_FIT_LARGE, Heatmaps
 from gpt2viz.pictures.plotly.matrices import pixels
 from gpt2viz.run.stages import axis_sizes, formula, masking
 
-#: Pixels: the row of scores with all gaps, and the margin beside their rows' names.
+#: Pixels: the width of the row of scores with its gaps, and the margin beside the names of rows.
 _ROW, _BESIDE = 520, 25
 #: Pixels of a picture's height besides its matrix.
 _AROUND = 60
@@ -128,7 +128,7 @@ def _draw_run(
 
 
 def strongest_key(view: View, layer: int, head: int, query: int) -> int:
-    """Return the key with a query's largest weight, the first of equals."""
+    """Return the key with a query's largest weight, the first if several are equal."""
     return int(np.nan_to_num(view.trace.stage("weights", layer, head)[query]).argmax())
 
 
@@ -171,7 +171,7 @@ def _rows(graph: Mapping[str, Stage]) -> tuple[list[Stage], list[Stage], list[St
 
 
 def _equal_widths(labels: Sequence[str], n: int) -> list[float]:
-    """Return width shares that give n matrices one size, with names to the left of the first."""
+    """Return width shares that make n matrices equally large, with names left of the first."""
     names = 0.75 * pixels(Axis("query", labels).longest()) + _BESIDE  # few letters are wide
     side = max(60.0, (_ROW - names) / n)
     return [names + side, *[side] * (n - 1)]
@@ -308,7 +308,7 @@ def _stage_facts(view: View, panel: Panel, layer: int) -> str:
 
 
 def _choose(drawn: Panel) -> Callable[[Cell], None]:
-    """Return a callback: clicks on scores or weights choose both tokens, on K or V the key."""
+    """Return a callback: a click on scores or weights chooses both tokens, on K or V the key."""
     rows, columns = drawn.rows, drawn.columns
 
     def clicked(cell: Cell) -> None:
@@ -365,7 +365,7 @@ def _score(view: View, cell: CellArithmetic, query: int, key: int) -> list[Part]
 
 
 def _unrotated_parts(view: View, cell: CellArithmetic, query: int, key: int) -> list[Part]:
-    """Return q and k before their rotation, and its effect on their product; [] without any."""
+    """Return q and k before their rotation, and its effect on their product; [] if not rotated."""
     if not cell.unrotated:
         return []
     (q, k), colors, both = cell.unrotated, view.colors, peak(*cell.unrotated)

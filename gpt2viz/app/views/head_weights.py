@@ -60,7 +60,7 @@ def draw(view: View, part: Window, layer: int, head: int) -> None:
         with st.expander("How this is measured"):
             alone = "" if layer else "; layer 0 reads nothing else"
             prose.caption(sentence("weights.measured", alone=alone))
-    with of_token:  # last: typed text that is no token stops the page
+    with of_token:  # last: typed text that isn't a token stops the page
         _draw_token(view, layer, head)
 
 
@@ -139,7 +139,7 @@ def _copying(every: Scores, layer: int, head: int) -> None:
 
 
 def _draw_token(view: View, layer: int, head: int) -> None:
-    """List the tokens that it writes and looks for, for a picked token, else the chosen or last
+    """List the tokens that it writes and looks for, given a picked token, else the chosen or last
     one."""
     name, token = view.model.name, view.trace.token_ids[view.position]
     names = run_cache.vocabulary(name)
@@ -147,7 +147,7 @@ def _draw_token(view: View, layer: int, head: int) -> None:
     picked = predict.pick_token(view, "The token", parameters.TOKEN, offered, names[token])
     if picked is not None and not address.is_default(parameters.TOKEN):
         token = picked
-    turns = "q_unrotated" in view.trace.graph  # each key would stand where the query does
+    turns = "q_unrotated" in view.trace.graph  # as if each key were at the query's position
     prose.markdown(
         sentence("weights.token", token=literal(names[token])),
         help=prose.tip(sentence("weights.alone", at=", at distance 0" if turns else "")),

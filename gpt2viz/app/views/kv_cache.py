@@ -80,7 +80,7 @@ def _step(whole: Trace) -> None:
 
 
 def _window_note(whole: Trace) -> str:
-    """Return a note on layers whose window hides a part of this text, all of which is kept here."""
+    """Return a note on layers whose window hides a part of this text; the cache here keeps all."""
     shorter = [window for window in whole.windows if window < len(whole.token_ids)]
     if not shorter:
         return ""
@@ -104,7 +104,7 @@ def _shapes(whole: Trace, alone: tuple[TensorRecord, ...]) -> pd.DataFrame:
 
 
 def _shape(record: TensorRecord | None) -> str:
-    """Format a shape; a long text's scores are computed inside a fused step."""
+    """Format a shape; a long text's scores are computed inside a fused kernel."""
     return "in a fused step" if record is None else f"({', '.join(f'{n:,}' for n in record.shape)})"
 
 
@@ -156,7 +156,7 @@ def _means(
     edits: Mapping[str, tuple[Edit, ...]],
     bits: Mapping[str, NDArray[np.float64]],
 ) -> None:
-    """List how much each cache holds after the last token, and its surprise per token."""
+    """List the number of tokens in each cache after the last token, and the surprise per token."""
     n = len(whole.token_ids)
     each = cache_bytes(_last_token_tensors(whole.key)) // n
     held = [held_tokens(edits[name], n) for name in POLICIES]

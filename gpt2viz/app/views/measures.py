@@ -116,7 +116,7 @@ def weights(trace: Trace, layer: int, whole_words: bool) -> Measure:
 
 
 def proof(view: View, layers: Sequence[int], run: str = "the run") -> None:
-    """Draw a mark: whether the weights of these layers are those that the model computed with.
+    """Draw a mark that says whether these layers' weights are those that the model computed with.
 
     Its tip gives the largest difference and the largest number over these layers.
     """
@@ -182,7 +182,7 @@ def draw_weights(
 ) -> None:
     """Draw the attention weights of one head over the whole text, as a matrix or as lines.
 
-    None for ``as_lines`` draws a matrix without a switch; ``choose`` returns the callback of clicks
+    ``as_lines`` None draws a matrix without a switch; ``choose`` returns the callback of clicks
     on it, given its panel. ``look`` are fields of ``Heatmaps``.
     """
     title = f"Layer {layer} · Head {head}"

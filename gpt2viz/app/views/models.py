@@ -1,4 +1,4 @@
-"""Models: those that can be loaded, how to get another, and a model's parts."""
+"""Models: those that can be loaded, how to get another, and the parts of a model."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def show() -> None:
     try:
         if section == "all":
             _models()
-            _ask_by_name()
+            _get_another()
         elif section in _OF_A_RUN:
             _OF_A_RUN[section](page.read_sentence(choosing=""))
         else:
@@ -114,7 +114,7 @@ def _sources(name: str, folder: Path) -> tuple[str, str]:
     return kind, f"{kind} that this server's owner lists"
 
 
-def _ask_by_name() -> None:
+def _get_another() -> None:
     """Draw the search for a model on the hub, its size, and the button that downloads it."""
     prose.markdown("#### Get another model")
     if not server_config.allowed_models():
@@ -140,10 +140,10 @@ def _ask_by_name() -> None:
         ).strip()
         submitted = st.form_submit_button("Look it up", icon=":material/search:")
     if picked or (submitted and name):
-        st.session_state["offer"] = _offer(picked or name)
+        st.session_state["offer"] = _look_up(picked or name)
     offer: hub.Offer | None = st.session_state.get("offer")
     if offer is not None:
-        _ask(offer)
+        _draw_offer(offer)
 
 
 def _pick_released(names: Sequence[str]) -> str | None:
@@ -154,7 +154,7 @@ def _pick_released(names: Sequence[str]) -> str | None:
     return next((name for name, is_it in zip(names, pressed, strict=True) if is_it), None)
 
 
-def _offer(name: str) -> hub.Offer | None:
+def _look_up(name: str) -> hub.Offer | None:
     """Look up the hub's model of that name; on failure show a message and return None."""
     try:
         if not server_config.allows(name):
@@ -166,8 +166,8 @@ def _offer(name: str) -> hub.Offer | None:
         return None
 
 
-def _ask(offer: hub.Offer) -> None:
-    """Draw an offer: its size first, then the download, its progress and its end."""
+def _draw_offer(offer: hub.Offer) -> None:
+    """Draw an offer: its size and the download's button, then the progress and the result."""
     download = downloads().get(offer.name)
     running = download is not None and download.running
     if running or (download is not None and download.error):
@@ -176,7 +176,7 @@ def _ask(offer: hub.Offer) -> None:
         return
     here = offer.here
     if here < offer.nbytes:
-        much = here > offer.nbytes // 100  # config.json always is: the look-up fetched it
+        much = here > offer.nbytes // 100  # config.json always is here: the look-up fetched it
         some = sentence("models.partly", here=spell(here)) if much else ""
         model, size = literal(offer.name), spell(offer.nbytes)
         prose.markdown(sentence("models.offer", model=model, size=size, some=some))

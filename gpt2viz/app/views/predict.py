@@ -1,4 +1,4 @@
-"""Predict: the next token, what decided it, and text generated token by token."""
+"""Predict: the next token, the reasons for it, and text generated token by token."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def show() -> None:
 
 
 def _hint() -> str:
-    """Return a hint at what choosing a token of the sentence does."""
+    """Return a hint on what choosing a token of the sentence does."""
     writes = address.raw(parameters.PREDICT) == "generate"
     return "" if writes else "Choose a token to see what comes after it."
 
@@ -239,7 +239,7 @@ def _contributions(view: View, position: int) -> None:
 
 
 def _open_part(cell: Cell, n_head: int) -> None:
-    """Open the head of a cell; the cells of biases and MLPs lead nowhere."""
+    """Open the head of a cell; the cells of biases and MLPs open nothing."""
     if cell.column < n_head:
         open_head(cell.row, cell.column)
 
@@ -292,7 +292,7 @@ def _pick_explained(view: View, best: list[int]) -> tuple[int, int | None]:
 def pick_token(view: View, title: str, which: Text, offered: list[str], default: str) -> int | None:
     """Pick a token, ``offered`` or typed; return its id, or stop the page.
 
-    Where ``NONE`` is offered, it is None; elsewhere it is a word like any other.
+    If ``NONE`` is offered, picking it returns None; otherwise it is a word like any other.
     """
     widget = address.text(which, default)
     written: str = address.get(which)
@@ -348,10 +348,10 @@ def _generate(view: View, settings: Any) -> None:
             )
         if ids:
             _list_new_tokens(view, ids)
-    with row, st.container(gap="xsmall"):  # last: its widgets fix the buttons' arguments
+    with row, st.container(gap="xsmall"):  # last: the buttons' arguments depend on its widgets
         _draw_last_row(view, before, ids)
     kv_cache.draw(view, _extend(view.trace.key, ids))
-    _go_on(view, ids, sampling, seed)
+    _write_next(view, ids, sampling, seed)
 
 
 def _draw_last_row(view: View, before: Trace, ids: tuple[int, ...]) -> None:
@@ -406,7 +406,7 @@ def _begin() -> None:
 
 
 def sign(prompt: RunKey) -> str:
-    """Return a checksum of model, mask and sentence, to which generated tokens belong."""
+    """Return a checksum of the model, mask and sentence that generated tokens belong to."""
     read = f"{prompt.model}\n{prompt.causal}\n{prompt.token_ids}"
     return f"{zlib.crc32(read.encode()):08x}"
 
@@ -532,7 +532,7 @@ def _buttons(view: View, ids: tuple[int, ...], settings: Sampling, seed: int) ->
 
 
 def _offer_as_sentence(view: View, ids: tuple[int, ...]) -> None:
-    """Draw the button that makes sentence and continuation the new sentence."""
+    """Draw the button that makes the sentence and its continuation the new sentence."""
     text = _whole_text(view, ids)
     st.button(
         "Make it the sentence",
@@ -546,7 +546,7 @@ def _offer_as_sentence(view: View, ids: tuple[int, ...]) -> None:
     )
 
 
-def _go_on(view: View, ids: tuple[int, ...], settings: Sampling, seed: int) -> None:
+def _write_next(view: View, ids: tuple[int, ...], settings: Sampling, seed: int) -> None:
     """While playing, generate the next token and rerun the page. Call it last."""
     remaining = st.session_state.get(_PLAYING, 0)
     if not remaining:

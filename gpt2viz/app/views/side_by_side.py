@@ -211,7 +211,7 @@ _OVER = {"sentence": "This sentence", "texts": "Over many texts"}
 
 
 def _compare_over_texts(both: Sides, choices: DeltaGenerator) -> bool:
-    """Compare both models over many texts, if picked in ``choices``; return whether it is."""
+    """Compare both models over many texts, if picked in ``choices``; return whether that is so."""
     models = [side.view.model for side in both.both]
     try:
         check_comparable(*models)
@@ -236,7 +236,7 @@ def _compare_over_texts(both: Sides, choices: DeltaGenerator) -> bool:
 
 @st.cache_data(max_entries=64, show_spinner="Comparing the tokenizers …")
 def _tokenize_alike(a: str, b: str) -> bool:
-    """True for two models of one tokenizer; False where one can't be read."""
+    """Return True for two models with one tokenizer; False if one can't be read."""
     folders = run_cache.model_folders()
     with suppress(GPT2VizError):
         return load_tokenizer(folders[a]).cuts_like(load_tokenizer(folders[b]))
@@ -275,7 +275,7 @@ def _pick_heads(both: Sides, what: str) -> tuple[Head, Head]:
 def _head_map(both: Sides, like: bool, heads: Sequence[Head]) -> None:
     """Draw a map of all heads: the difference of their sides or, if ``like``, similarity to A's.
 
-    B's of the shown ``heads`` is framed.
+    Of the shown ``heads``, B's is framed.
     """
     prose.markdown(f":small[**{_MAP_TITLE[like]}**]", help=prose.tip(_MAP_CAPTION[like]))
     (layer, head), framed = heads
@@ -297,8 +297,8 @@ def _head_map(both: Sides, like: bool, heads: Sequence[Head]) -> None:
 
 
 def _pairs(both: Sides, what: str) -> dict[str, Sequence[Trace]]:
-    """Return the pairs of runs whose paths are drawn: none if both sides are one run, and for two
-    texts one pair with the mask on and one with it off."""
+    """Return the pairs of runs whose paths are drawn: none if both sides are the same run, and for
+    two texts one pair with the mask on and one with it off."""
     if what == "head":
         return {}
     if what != "text":

@@ -72,7 +72,7 @@ def show() -> None:
     if _checkpoints(view):
         st.divider()
     if (record := _record(view)) is None:
-        return  # a stop would leave Streamlit the values of widgets that are gone
+        return  # after st.stop Streamlit would keep the values of widgets that are gone
     losses, heads = st.columns([5, 6], gap="large")
     with losses:
         _losses(record)
@@ -325,10 +325,10 @@ def _slider(
     chosen: tuple[int, int],
     habits: Mapping[int, Measured],
 ) -> None:
-    """Draw the slider over the points, each with its pictures beside those of the model itself.
+    """Draw the slider over checkpoints, each with its pictures beside the finished model's.
 
-    All points computed so far are in the browser, so that dragging needs no server. When the slider
-    rests, the point goes into the address, and missing points are requested.
+    All checkpoints computed so far are in the browser, so dragging needs no server. When the slider
+    rests, its step goes into the address, and missing checkpoints are requested.
     """
     final = checkpoint_runs.final(view.trace.key)
     of_run = _pictures(view, f"step {at:,}", seen[at], final, chosen)
@@ -365,7 +365,7 @@ def _slider(
 
 
 def _heads(view: View, picture: Thumbnails, large: Heatmaps) -> dict[str, Any]:
-    """Return the map and the chosen head without their numbers, masked cells, and bars' colours."""
+    """Return the map and chosen head without their numbers, the masked cells, the bars' colours."""
     plain = {"chooses": False, "drags": False, "asks": [], "alt": large.what}
     return {
         "map": map_header(picture)
@@ -379,7 +379,7 @@ def _heads(view: View, picture: Thumbnails, large: Heatmaps) -> dict[str, Any]:
 def _pictures(
     view: View, point: str, here: CheckpointRun, final: CheckpointRun, chosen: tuple[int, int]
 ) -> tuple[Thumbnails, Heatmaps, Bars, Lens]:
-    """Return the pictures of the checkpoint ``point``, the last three beside the model's own."""
+    """Return the pictures of the checkpoint ``point``, the last three beside the final ones."""
     drawn = Thumbnails(
         f"Attention weights of every head at {point}: layers down, heads across",
         here.tiles,
@@ -399,7 +399,7 @@ def _pictures(
 def _one_head(
     view: View, point: str, drawn: Thumbnails, final: CheckpointRun, chosen: tuple[int, int]
 ) -> Heatmaps:
-    """Return the chosen head at the checkpoint ``point``, and in the model itself."""
+    """Return the chosen head at the checkpoint ``point``, and in the finished model."""
     head, number = _name(chosen), chosen[0] * view.model.config.n_head + chosen[1]
     panels = [
         replace(heads.matrices[number], title=f"Head {head}, {when}", name=name)
@@ -413,7 +413,7 @@ def _one_head(
 
 
 def _next_token_bars(view: View, point: str, here: CheckpointRun, final: CheckpointRun) -> Bars:
-    """Return the probabilities of the tokens that are probable at that point or in the model."""
+    """Return the probabilities of tokens that are probable at this checkpoint or at the end."""
     ids = list(dict.fromkeys(n for run in (here, final) for n, _ in run.following))
     return probability_bars(
         f"Next-token probabilities at {point} and in the model itself",
@@ -426,8 +426,8 @@ def _next_token_bars(view: View, point: str, here: CheckpointRun, final: Checkpo
 
 
 def _point(view: View, run: CheckpointRun) -> dict[str, Any]:
-    """Return what the browser draws of a run: its weights, the most probable next tokens with
-    their probabilities, the most probable after each layer, and the sentence's loss."""
+    """Return a run's data for the browser: its weights, the most probable next tokens with their
+    probabilities, the most probable after each layer, and the sentence's loss."""
     lens = run.lens  # its rows at the embeddings and after each layer
     rows = [n for n, (key, _layer) in enumerate(lens.sites) if key != "residual_mid"]
     return {

@@ -122,7 +122,7 @@ def sides_of_text(names: tuple[str, str], a: View, b: View) -> Sides:
 class Weights:
     """Attention weights of both sides (T, T) and B's minus A's, by A's tokens that have partners.
 
-    Or the part of them that is shown.
+    After ``fit``, only the part of them that is shown.
     """
 
     a: Panel
@@ -134,7 +134,7 @@ class Weights:
         return Weights(parts[0].fit(self.a), parts[1].fit(self.b), parts[0].fit(self.change))
 
     def choose_row(self, choose: tuple[Choose, Choose]) -> Callable[[Cell], None]:
-        """Return a callback: a click on a row chooses its token, of B in B's matrix, else of A."""
+        """Return a callback that chooses a clicked row's token: B's in B's matrix, else A's."""
         rows, b = {panel.name: panel.rows for panel in (self.a, self.b, self.change)}, self.b.name
         return lambda cell: choose[cell.panel == b](rows[cell.panel].position(cell.row))
 
@@ -169,7 +169,7 @@ def draw(
     """Draw two matrices on one scale, or their lines, and the difference beside them.
 
     ``alt`` names the two, and the difference. ``choose`` gets a clicked cell, ``tokens`` the tokens
-    clicked among A's and B's lines. Below are the code, ``made_by`` and more, and a ``hint`` at
+    clicked among A's and B's lines. Below are the code, ``made_by`` and more, and a ``hint`` on
     what a click does.
     """
     of_both, of_change = shown.a.label(alt[0]), shown.change.label(alt[1])
@@ -309,7 +309,7 @@ def draw_rows(both: Sides, drawn: Weights) -> None:
 def paths(
     pairs: Mapping[str, Sequence[Trace]], at: tuple[int, int]
 ) -> dict[str, tuple[Path, Path]]:
-    """Return the path of the token ``at`` a position per run: in the stream, and in its additions.
+    """Return the paths of the token ``at`` one position per run: its stream's, and its additions'.
 
     Pairs of models of different sizes are left out: their vectors can't be compared.
     """

@@ -24,12 +24,12 @@ from gpt2viz.pictures.patching import READS
 from gpt2viz.run.key import RunKey
 
 _CHOSEN, _CHANGE = "_match_chosen", "_changed_word"
-#: Tokens shown on both sides of a differing one.
+#: Tokens shown on either side of a differing one.
 _AROUND = 8
 
 
 class Pair(NamedTuple):
-    """A named pair of texts that differ in at least a token."""
+    """A named pair of texts that differ in at least one token."""
 
     name: str
     clean: str
@@ -234,9 +234,9 @@ def verdict(
 
 
 def ask_pair(view: View, choices: DeltaGenerator) -> View:
-    """Draw the box of a second sentence with as many tokens, not the same ones, and run it.
+    """Draw the box of a second sentence, and run it: it needs as many tokens, not the same ones.
 
-    For another one, show a message, offer a sentence that fits, and stop the page.
+    If it doesn't fit, show a message, offer a sentence that does, and stop the page.
     """
     with choices:
         current = sentence.box(
@@ -287,7 +287,7 @@ def _open_pair(pair: Pair) -> None:
     max_entries=64, hash_funcs=run_cache.BY_KEY, show_spinner="Looking for a word to change …"
 )
 def _propose_pair(key: RunKey) -> str | None:
-    """Return the text of a run with a word changed, as ``propose``, or else any token."""
+    """Return the text of a run with a word changed, as ``propose`` does, or else any token."""
     if text := propose(key):
         return text
     model = run_cache.load(key.model)
@@ -329,7 +329,7 @@ def differing_positions(view: View, other: View) -> list[int]:
 
 
 def show_changed_tokens(view: View, other: View) -> None:
-    """Draw the second sentence around its differing tokens, which are marked."""
+    """Draw the second sentence near its differing tokens, which are marked."""
     differ = differing_positions(view, other)
     parts: list[str] = []
     for n, label in enumerate(other.labels):

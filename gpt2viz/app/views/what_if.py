@@ -29,7 +29,7 @@ def show() -> None:
 
 
 def _hint() -> str:
-    """Return a hint at what choosing a token of the sentence does."""
+    """Return a hint on what choosing a token of the sentence does."""
     patches = address.raw(parameters.WHAT_IF) == "depends"
     return "" if patches else sentence.LIGHT_UP
 

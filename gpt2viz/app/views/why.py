@@ -130,7 +130,7 @@ def _strands(view: View, case: Reason, path: tuple[Step, ...]) -> None:
 
 
 def _open_strand(drawn: Panel, case: Reason, path: tuple[Step, ...]) -> Callable[[str, int], None]:
-    """Return a callback: a click on a head of either side opens the cell that it attended to."""
+    """Return a callback that opens the cell that a clicked head, of either side, attended to."""
     names = {"query": tuple(drawn.rows.labels), "key": tuple(drawn.columns.labels)}
     openings: dict[tuple[str, str], Step] = {
         (side, strand_name(case, side, part)): cell for (side, part), cell in case.sources.items()
@@ -152,7 +152,7 @@ def _name_hider(view: View, step: Step) -> str:
 
 
 def _path(view: View, chosen: Step, raw: str) -> tuple[Step, ...]:
-    """Parse the cells opened from a cell on. Raises ``ValueError`` for an impossible one."""
+    """Parse the cells opened, one from another. Raises ``ValueError`` for an impossible one."""
     steps, above = parse_steps(raw), chosen
     for step in steps:
         seen = range(step.query + 1 if view.trace.causal else view.n_tokens)
@@ -189,7 +189,7 @@ def _breadcrumbs(view: View, steps: Sequence[Step]) -> None:
 def _heads(view: View, case: Reason, steps: Sequence[Step], runs: dict[str, Any]) -> None:
     """Show the cell's weight without each of the heads of the leading pairs.
 
-    By the sum and, if switched on, by a run of the whole model: for a long text for one head only.
+    From the sum and, if switched on, from a run of the whole model; of a long text, for one head.
     """
     parts = [part for pair in case.pairs for part in zip(_SIDES, pair.parts, strict=True)]
     heads = list(dict.fromkeys(case.sources[part] for part in parts if part in case.sources))
@@ -302,7 +302,7 @@ def _open_hop(openings: Sequence[tuple[Step, ...]], hop: int) -> None:
 
 
 def _follow(openings: dict[tuple[int, int], tuple[Step, ...]]) -> Callable[..., None]:
-    """Return a callback by which a click on a head of the path opens its cell."""
+    """Return a callback that opens the cell of a clicked head of the path."""
 
     def clicked(layer: int, head: int, _token: int | None) -> None:
         if (cells := openings.get((layer, head))) is not None:
@@ -333,7 +333,7 @@ def _table(case: Reason, path: tuple[Step, ...], *, raw: bool) -> None:
 def _open(
     drawn: Panel, openings: dict[tuple[Side, Part], Step], path: tuple[Step, ...]
 ) -> Callable[[Cell], None]:
-    """Return a callback: clicks on a head's column open the key's head, under *sum* the query's."""
+    """Return a callback: a click on a head's column opens the key's head, on *sum* the query's."""
     rows, columns = tuple(drawn.rows.labels), tuple(drawn.columns.labels)
     by_name = {(side, str(part)): step for (side, part), step in openings.items()}
 

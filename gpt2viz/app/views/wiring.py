@@ -44,7 +44,7 @@ from gpt2viz.run.key import RunKey
 _MEASURES: dict[Measure, str] = {"kernel": "Projection Kernel", "ratio": "Ratio of norms"}
 _INTO = {"all": "All", "q": "Into Q", "k": "Into K", "v": "Into V"}
 _MOST = {10: "At most 10", 20: "20", 50: "50", 100: "100"}
-#: Most pixels of the table, which scrolls.
+#: The largest height of the table, which scrolls, in pixels.
 _TABLE = 178
 #: The quantity that is compared with chance.
 _NOUN: dict[Measure, str] = {"kernel": "Projection Kernel", "ratio": "squared ratio of norms"}
@@ -288,7 +288,7 @@ def _cached_contribution(key: RunKey, edge: Edge, query: int | None) -> Carried:
 
 
 def _draw_virtual_head(view: View, edge: Edge) -> None:
-    """Draw the pattern of both heads as one virtual head, on the sentence."""
+    """Draw the attention pattern of both heads as one virtual head, on the sentence."""
     (a, b), (c, d) = edge.sender, edge.receiver
     virtual = virtual_head(view.model, edge.sender, edge.receiver)
     panel = joint_pattern(virtual, view.trace)

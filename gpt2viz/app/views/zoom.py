@@ -28,7 +28,7 @@ def whole_or_part(view: View) -> Window:
 def note(view: View, part: Window) -> None:
     """Draw a note on the part that is shown, with a button for the whole text.
 
-    Where the browser draws parts itself, it goes back to the whole itself too.
+    If the browser can draw parts itself, it also goes back to the whole text itself.
     """
     T = view.n_tokens
     if part.whole and T > GRID:
