@@ -1,5 +1,5 @@
-// Two planes: a query and its keys, and the values that the weights mix, tip to tail. All points
-// can be moved, and dependent ones move along. `data.arrows` are the query, then the keys. Every
+// Two planes: a query and its keys, and the weighted values, tip to tail. All points can be moved,
+// and those that depend on them follow. `data.arrows` are the query, then the keys. Every
 // message carries all points and a count; a response to an older count isn't drawn.
 
 import { fixed, isShortcut, make, makeSvg } from "./make.js"
@@ -22,7 +22,7 @@ export function reach(points) {
   return { low: plain(Math.min(...all) < -.25 * high ? -high : -.3 * high), high }
 }
 
-// The step by which keys move a point, and to which pointers round.
+// The step by which arrow keys move a point, and to which dragging rounds.
 export const fine = ({ high }) => 10 ** Math.floor(Math.log10(high)) / 20
 
 // A point clamped to the allowed range.
@@ -45,8 +45,8 @@ export const point = ([left, top], { low, high }) =>
 export const mixed = (from, to, share) => Array.isArray(to)
   ? to.map((end, n) => mixed(from[n], end, share)) : from + (to - from) * share
 
-// The results of a query and its keys, computed like `attend`, `shadows` and `tip_to_tail` in
-// textbook/attention.py: used while a point is being moved.
+// The results for a query and its keys while a point is being moved, computed like `attend`,
+// `shadows` and `tip_to_tail` in textbook/attention.py.
 export function followed({ arrows, values, heat }) {
   const [query, ...keys] = arrows, dot = ([x, y], [u, v]) => x * u + y * v
   const size = dot(query, query), scores = keys.map((key) => dot(key, query))
@@ -115,7 +115,7 @@ function grid(svg, box, axes) {
     makeSvg("path", { class: kind, d: `M${x} 0V100M0 ${y}H100` }, svg)
     if (n > 0 && x < 95) write(svg.parentNode, "tick", [x, positionOf([0, 0], box)[1]], String(n))
   }
-  write(svg.parentNode, "end", [100, 100], `${axes[0]} →`)  // where points lie least often
+  write(svg.parentNode, "end", [100, 100], `${axes[0]} →`)  // where there are rarely points
   write(svg.parentNode, "end up", [positionOf([0, 0], box)[0], 0], `↑ ${axes[1]}`)
 }
 
@@ -123,7 +123,7 @@ const stroke = (svg, from, to, box, color, kind) => makeSvg("path", {
   class: kind, d: arrow(positionOf(from, box), positionOf(to, box)), stroke: color, fill: color,
 }, svg)
 
-// Write words at a position of a plane, for the eye only: handles and table say the same.
+// Write words at a position of a plane, hidden from screen readers: handles and table say the same.
 function write(plane, kind, [x, y], text, color = "") {
   const label = make("div", plane, text, `label ${kind}`)
   label.setAttribute("aria-hidden", "true")
@@ -237,7 +237,7 @@ function send(view, n) {
   view.send("moved", { arrows, values, count: view.sent })
 }
 
-// Move one point: it is drawn at once, with all that depends on it.
+// Move one point: it is drawn at once, with everything that depends on it.
 function move(view, n, to) {
   cancelAnimationFrame(view.frame)
   const all = points(view.now).map((old, m) => m === n ? to : old), first = view.now.arrows.length

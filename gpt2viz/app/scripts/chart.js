@@ -10,7 +10,7 @@ export const html = `
 
 const LETTER = 12, TITLE = 18, LEGEND = 26, SAMPLE = 26
 
-// The largest distance from the pointer to the point that it selects, in pixels.
+// The largest distance at which the pointer selects a point, in pixels.
 const NEAR = 24
 
 const ENTITIES = { lt: "<", gt: ">", amp: "&", "#36": "$" }
@@ -90,7 +90,7 @@ export function hoverOf({ hovertemplate = "" }, point) {
   return [...linesOf(words), ...linesOf(extra.replace("</extra>", ""))].filter(Boolean)
 }
 
-/** The traces that the legend names. */
+/** The traces that are in the legend. */
 export function namedOf({ layout, data }) {
   const some = data.filter(({ name, showlegend }) => name && showlegend !== false)
   const all = some.length > 1 || some.some(({ showlegend }) => showlegend)
@@ -221,7 +221,7 @@ function filled(svg, marker, n) {
   return `url(#${id})`
 }
 
-// Draw the bars of a trace, in one of several slots at each position, with numbers at their ends.
+// Draw a trace's bars, in its slot of several at each position, with numbers at their ends.
 function drawBars(svg, trace, { x, y }, [slot, slots], gap, target) {
   const lying = trace.orientation === "h", [along, across] = lying ? [x, y] : [y, x]
   const wide = (1 - gap) / slots, [at, values] = lying ? [trace.y, trace.x] : [trace.x, trace.y]

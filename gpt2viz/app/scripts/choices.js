@@ -1,5 +1,5 @@
 // Choices about a sentence: a token among its chips, matrices or lines, and the part that is shown.
-// If the page's scripts can draw the result, no request goes to the server.
+// If the page's scripts can draw the result, no request is sent to the server.
 
 import { isShortcut, make, nextIndex } from "./make.js"
 import { formatPart, parsePart, partInWords } from "./matrices.js"
@@ -10,7 +10,7 @@ const CHIPS = '<div class="chips" role="radiogroup"></div>'
 // More chips than this are in one line, which scrolls; fewer may take two.
 const ONE_LINE = 20
 
-// The width of the shade over a line's hidden end: see .before in style.css.
+// The width of the shade over an end of a line that continues: see .before in style.css.
 const SHADE = 16
 
 // Sent to the server for no token: null isn't sent.
@@ -28,7 +28,7 @@ function focused(view) {
 }
 
 // Make one chip reachable by Tab; arrow keys lead from it to the others.
-function stop(view, at) {
+function makeReachable(view, at) {
   for (const chip of view.children) chip.tabIndex = chip === at ? 0 : -1
 }
 
@@ -44,7 +44,7 @@ function mark(view, query) {
   view.query = query
   for (const chip of chips) chip.setAttribute("aria-checked", chip.value === query)
   const on = chips.find((chip) => chip.value === query)
-  stop(view, at ?? on ?? chips[0])
+  makeReachable(view, at ?? on ?? chips[0])
   if (changes && on && (!at || at === on)) reveal(view, on)
   shade(view)
 }
@@ -53,7 +53,7 @@ function reveal(view, chip) {
   view.scrollLeft += scrollDistance(view.getBoundingClientRect(), chip.getBoundingClientRect())
 }
 
-// The strip gets its width only once the page is laid out.
+// The strip has its width only once the page is laid out.
 function resized(view) {
   const on = [...view.children].find((chip) => chip.value === view.query)
   if (on) reveal(view, on)
@@ -91,7 +91,7 @@ function fill(view, { first, labels, ids }) {
 function begin(view) {
   view.dataset.here = ""
   view.onkeydown = (event) => walkChips(view, event)
-  view.addEventListener("focusin", ({ target }) => target !== view && stop(view, target))
+  view.addEventListener("focusin", ({ target }) => target !== view && makeReachable(view, target))
   view.onscroll = () => shade(view)
   new ResizeObserver(() => resized(view)).observe(view)
 }
@@ -108,7 +108,7 @@ function drawChips({ data, parentElement, setTriggerValue }) {
   view.tabIndex = disabled ? 0 : -1 // to scroll a strip of disabled chips by keys
   for (const chip of view.children) chip.disabled = disabled
   takePart(view, {
-    offers: (changes) => "query" in changes && part ? false : undefined, // the part follows it
+    offers: (changes) => "query" in changes && part ? false : undefined, // the part follows
     changed: (changes) => "query" in changes && mark(view, changes.query),
   })
   mark(view, current("query", drawn))

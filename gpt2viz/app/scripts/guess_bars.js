@@ -85,7 +85,7 @@ function compare(root, { names, guess, real }) {
 
 export default function ({ data, parentElement, setTriggerValue }) {
   const root = parentElement.querySelector(".guess"), made = JSON.stringify(data)
-  if (root.made === made) return // what was dragged stays
+  if (root.made === made) return // keep what was dragged
   root.made = made
   root.replaceChildren()
   root.setAttribute("aria-label", data.title)

@@ -104,12 +104,12 @@ function pictureName({ head: { what }, panels: [{ part: [part] }] }, state) {
 
 const NUMBERS_NOTE = "All its numbers are in the menu, under Numbers."
 
-// Whether all is as the server has drawn it, so that its description holds.
+// Whether the state is the one that the server has drawn, so that its description still holds.
 const asDrawn = (p, state) =>
   JSON.stringify(chosen(p, (_, drawn) => drawn)) === JSON.stringify(state)
 
-/** Whether all changes can be drawn here: another head, from the weights of every head, and the
- * description from another token. */
+/** Whether all changes can be drawn here: another head from the weights of every head, and the
+ * description of another token's row. */
 export function offers({ head: drawn }, changes, state, weights) {
   if ("query" in changes && !drawn.names.length) return false
   if ("picture" in changes) return Boolean(weights) || !state.beside.length
@@ -139,7 +139,7 @@ function draw(view) {
   setLens("matrix", tiles, lined ? null : tiles.look?.boxes[0])
 }
 
-// Choose the token of a row: here, if all that it changes can be drawn here.
+// Choose the token of a row: here, if everything that changes can be drawn here.
 function pick(view, { panels: [{ rows }] }, row) {
   const [query] = splitName(rows[row]), drawn = view.p.head.query
   if (!choose({ query: `${query}` }, { query: drawn === null ? null : `${drawn}` }))
@@ -199,10 +199,10 @@ export default function ({ data, parentElement, setTriggerValue }) {
 // Streamlit doesn't resend what a browser has.
 let stored = { name: "", values: null }, waiting = () => {}
 
-/** The weights (heads of all layers, queries, keys) of that name; null if they aren't here. */
+/** The weights (heads of all layers, queries, keys) of that name; null if they haven't arrived. */
 export const weightsOf = (name) => name && stored.name === name ? stored.values : null
 
-/** Draw what needs them once other weights are here: which message comes first isn't fixed. */
+/** Call `drawn` once other weights are here: the messages may come in any order. */
 export const awaitWeights = (drawn) => { waiting = drawn }
 
 function store({ data }) {

@@ -2,7 +2,7 @@
 
 import { openMessage } from "./matrices.js"
 
-// The style sheet that all parts of the page share.
+// The style sheet shared by all parts of the page.
 let sheet = null
 
 async function read() {

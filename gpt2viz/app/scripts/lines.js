@@ -1,5 +1,5 @@
-// Lines: tokens on both sides, lines between them, numbers on demand. A source is a head: its
-// lines' queries `q`, keys `k` and weights `v`. A side is "q" or "k".
+// Lines: tokens on both sides, lines between them, numbers on demand. A source is a head: the
+// queries `q`, keys `k` and weights `v` of its lines. A side is "q" or "k".
 
 import { isShortcut, make, makeSvg, nextIndex } from "./make.js"
 
@@ -34,9 +34,9 @@ export function lineData(p, numbers, names, settings) {
       hidden: Array.from({ length: size }, (_, cell) => p.masked(start + cell)) })) }
 }
 
-// Matrices that are `wide` cells wide as lines: the `threshold`, the least number that is a
-// line, so that there aren't too many, the least that is drawn while nothing is pointed at, and the
-// share that is left out. The widest line stands for `peak`, or for the largest number if that is
+// Matrices that are `wide` cells wide as lines: the `threshold`, the least number that gets a line,
+// so that there aren't too many, the least drawn while nothing is hovered over, and the share that
+// is left out. The widest line stands for `peak`, or for the largest number if that is
 // null. `lines` in pictures/lines.py does the same.
 export function asLines(matrices, wide, { peak: top, thresholds, most }) {
   const seen = matrices.map(({ values, hidden }) =>
@@ -139,13 +139,13 @@ function remember(key, resting) {
   if (drawnLast.size > 8) drawnLast.delete(drawnLast.keys().next().value)
 }
 
-// Animate the previous lines into the present ones: the effect of the mask or an edit on a head.
+// Animate the previous lines into the current ones: the effect of the mask or an edit on a head.
 function move(svg, before) {
   const gone = makeSvg("g", { class: "gone" })
   const now = new Set([...svg.querySelectorAll(".rest path")].map(ends))
   for (const path of svg.querySelectorAll("path")) {
     const from = width(before.get(ends(path)))
-    const known = now.has(ends(path)) || from  // else it is too thin to be drawn at rest
+    const known = now.has(ends(path)) || from  // otherwise too thin to be drawn at rest
     if (known && from !== width(path)) swell(path, from, width(path))
   }
   for (const [key, path] of before) if (!now.has(key)) {
@@ -166,7 +166,7 @@ function legend({ sources, colors }) {
   })
 }
 
-// The lines between the sides: those at rest, and those of the pointed token.
+// The lines between the sides: those at rest, and those of the token that is hovered over.
 function between(data) {
   const height = Math.max(data.queries.length, data.keys.length) * pitch(data)
   const rows = make("div", null, "", "rows")
@@ -237,8 +237,8 @@ function point(view, side, n) {
   summary.replaceChildren(...describeToken(data, side, n).map((text) => make("div", null, text)))
 }
 
-// Describe the focused token, or the chosen token, while nothing is pointed at.
-function settle(view, root) {
+// Describe the focused token, or else the chosen one, while nothing is hovered over.
+function describeAtRest(view, root) {
   const { buttons, data } = view, focused = root.getRootNode().activeElement
   const side = ["q", "k"].find((name) => buttons[name].includes(focused))
   if (side) point(view, side, buttons[side].indexOf(focused))
@@ -246,7 +246,7 @@ function settle(view, root) {
   else clear(view)
 }
 
-// Draw `data`, with lines made of its `matrices`. Its `ends`, if any, are titles of sides that
+// Draw `data`, with lines made from its `matrices`. Its `ends`, if any, are titles of sides that
 // aren't tokens, both of which can be clicked. Other scripts call this too.
 export default function ({ data: sent, parentElement, setTriggerValue: send }) {
   const data = { ...sent, ...asLines(sent.matrices, sent.keys.length, sent) }
@@ -270,12 +270,12 @@ export default function ({ data: sent, parentElement, setTriggerValue: send }) {
     view.buttons[side] = data[SIDES[side][0]].map((_, n) => button(view, side, n))
     rows.append(...view.buttons[side])
   }
-  rows.onpointerleave = () => settle(view, root)
+  rows.onpointerleave = () => describeAtRest(view, root)
   rows.onfocusout = (event) =>
-    rows.contains(event.relatedTarget) || setTimeout(settle, 0, view, root)
+    rows.contains(event.relatedTarget) || setTimeout(describeAtRest, 0, view, root)
   scroll.replaceChildren(rows)
   scroll.scrollTop = top
-  settle(view, root)
+  describeAtRest(view, root)
 
   const shown = JSON.stringify([data.shows, data.queries, data.keys]), before = drawnLast.get(shown)
   if (before && !matchMedia("(prefers-reduced-motion: reduce)").matches) move(svg, before)

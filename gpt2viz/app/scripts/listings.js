@@ -5,13 +5,13 @@ import { isShortcut, make, nextIndex } from "./make.js"
 
 export const html = '<div class="listings"></div>'
 
-// The line of the first that a line of the second leads to, of several the one after `chosen`.
+// The line of the first that a line of the second leads to; of several, the one after `chosen`.
 export function leads(beside, line, chosen) {
   const matches = Object.keys(beside).map(Number).filter((n) => beside[n].includes(line))
   return matches[(matches.indexOf(chosen) + 1) % matches.length]
 }
 
-// Write a line with its number. Its indent stays when it wraps; pure comments are styled apart.
+// Write a line with its number. Its indent stays when it wraps; its comment is styled differently.
 function write(into, text, n) {
   const code = text.trimStart(), [, plain, comment] = code.match(/^(.*?)(\s+# .*)?$/)
   make("span", into, String(n), "number")
@@ -21,7 +21,7 @@ function write(into, text, n) {
 }
 
 // Make a listing; `to` has the line of the first that each line chooses, undefined for none.
-function list(root, title, lines, to, go) {
+function makeListing(root, title, lines, to, go) {
   const figure = make("figure", root)
   make("figcaption", figure, title)
   const body = make("ol", figure), buttons = []
@@ -46,7 +46,7 @@ function list(root, title, lines, to, go) {
 }
 
 // Highlight lines. Tab reaches the first of them, which scrolls into view if `show`.
-function light({ body, buttons }, lit, show) {
+function highlight({ body, buttons }, lit, show) {
   for (const button of buttons) {
     const on = lit.includes(button.line)
     if (on) button.setAttribute("aria-current", "true")
@@ -65,8 +65,8 @@ export default function ({ data, parentElement, setTriggerValue }) {
   const choose = (line, shown) => {
     const lines = parts.flatMap((part, n) => part === line ? [n + 1] : [])
     root.chosen = line
-    light(root.first, lines, shown !== "first")
-    light(root.second, beside[line] ?? [], shown !== "second" && beside[line]?.length)
+    highlight(root.first, lines, shown !== "first")
+    highlight(root.second, beside[line] ?? [], shown !== "second" && beside[line]?.length)
   }
   const go = (line, clicked) => {
     choose(line, clicked)
@@ -77,9 +77,9 @@ export default function ({ data, parentElement, setTriggerValue }) {
     root.made = made
     root.chosen = undefined
     root.replaceChildren()
-    root.first = list(root, titles[0], listings[0], (line) => parts[line - 1] ?? undefined,
+    root.first = makeListing(root, titles[0], listings[0], (line) => parts[line - 1] ?? undefined,
       (line) => root.go(parts[line - 1], "first"))
-    root.second = list(root, titles[1], listings[1], (line) => leads(beside, line),
+    root.second = makeListing(root, titles[1], listings[1], (line) => leads(beside, line),
       (line) => root.go(leads(beside, line, root.chosen), "second"))
   }
   root.go = go

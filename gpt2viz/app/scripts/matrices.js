@@ -49,7 +49,7 @@ export function parsePart(chosen, end) {
   return right && !(b - a === end && d - c === end) ? part : null
 }
 
-/** A part as the address has it; null for the whole. */
+/** A part as it is in the address; null for the whole. */
 export const formatPart = (part) => part ? part.join(",") : null
 
 const inTokens = (first, stop) => stop - first > 1 ? `${first} to ${stop - 1}` : `${first}`
@@ -57,7 +57,7 @@ const inTokens = (first, stop) => stop - first > 1 ? `${first} to ${stop - 1}` :
 /** A part in words. */
 export const partInWords = ([a, b, c, d]) => `queries ${inTokens(a, b)}, keys ${inTokens(c, d)}`
 
-// The same over a picture, in full and in short: of queries alone where its columns are no keys.
+// The same over a picture, in full and in short: queries alone if its columns aren't keys.
 function overPicture(part, ofKeys) {
   if (!part) return []
   const [a, b, c, d] = part
@@ -87,7 +87,7 @@ function framedIn({ row, column }, down, across) {
   return first && second && [...first, ...second]
 }
 
-// A grid with the names of a part, and the rows and columns that it has of the whole.
+// A grid with the names of a part, and the rows and columns of the whole that it covers.
 function gridOf(grid, { rows: [down, short], columns: [across, shortest] }, zooms, part) {
   const [a, b, c, d] = part ?? []
   const rows = part ? cellsWithin(down, a, b) : [0, down.length]
@@ -163,7 +163,7 @@ function distinct(grids) {
   return [known, numbers]
 }
 
-/** Crop a message that was read to a part; null for the whole. */
+/** Crop matrices that were read to a part; null for the whole. */
 export function crop(p, part) {
   const { zooms } = p, whole = p.whole ?? p
   const cut = whole.grids.map((grid, n) => gridOf(grid, zooms.axes[n], zooms, part))

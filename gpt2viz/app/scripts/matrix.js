@@ -99,7 +99,7 @@ export function cut(word, room, measure) {
   return start.length ? `${start.join("")}…` : ""
 }
 
-/** Show a tip beside a box of its view, as far down as the view reaches. */
+/** Show a tip beside a box of its view, but not below the view. */
 export function showTip(tip, view, { x, y, w }) {
   tip.style.display = "block"
   const fits = x + w + 8 + tip.offsetWidth <= view.clientWidth

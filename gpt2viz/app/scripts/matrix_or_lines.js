@@ -1,4 +1,4 @@
-// Matrices, or the same numbers as lines, as chosen, without asking the server.
+// Matrices, or the same numbers as lines, as chosen, without a request to the server.
 
 import drawLines, { html as linesHtml, lineData } from "./lines.js"
 import { crop, partInWords, parsePart, readMatrices, formatPart } from "./matrices.js"
@@ -14,7 +14,7 @@ export const html = `
 </div>
 `
 
-/** Every picture of lines, in the order of their panels: its title, and its data, of the part of
+/** Every picture of lines, in the order of their panels: its title, and its data for the part of
  * the text that is shown. */
 export function pictures(p, held = current) {
   const { lines, lined } = p.either

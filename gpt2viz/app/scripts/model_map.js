@@ -42,7 +42,7 @@ export function paintsAlike(a, b) {
     a.shades.join() === b.shades.join() && a.cells.every((cell, n) => cell === b.cells[n])
 }
 
-// Whether two messages have the same heads and tokens, so that the pointed ones still exist.
+// Whether two messages have the same heads and tokens, so that those hovered over still exist.
 export function sameTokens(a, b) {
   return a.layers === b.layers && a.heads === b.heads &&
     JSON.stringify(a.tokens) === JSON.stringify(b.tokens)
@@ -118,7 +118,7 @@ export function fitting(words, width, measure) {
   return text
 }
 
-/** The token whose row is highlighted: the pointed token if this text has it, else `p.token`. */
+/** The token whose row is highlighted: the one hovered over if this text has it, or `p.token`. */
 export const lit = ({ p, token }) => token in p.tokens ? token : p.token
 
 function draw(view) {
@@ -269,7 +269,7 @@ function list(view) {
   buttons[focused]?.focus()
 }
 
-// Highlight the head and token that are pointed at or reached by keys; −1 for none.
+// Highlight the head and token hovered over or reached with the keyboard; −1 for none.
 function pointAt(view, head, token) {
   if (view.head === head && view.token === token) return
   lightUp(view, head, token)
@@ -295,8 +295,8 @@ const layerAndHead = ({ heads }, head) => ({ layer: Math.floor(head / heads), he
 const texts = (numbers) =>
   Object.fromEntries(Object.entries(numbers).map(([name, n]) => [name, `${n}`]))
 
-// Choose a head or a token here if all that it changes can be drawn here. It is marked at once: a
-// busy server may take a while to draw the rest.
+// Choose a head or a token here if everything that changes can be drawn here. It is marked at
+// once: a busy server may take a while to draw the rest.
 function chooseHead(view, head, token = -1) {
   const { p, drawn } = view, at = (where, n) =>
     ({ ...layerAndHead(p, where), ...n < 0 ? {} : { query: p.positions[n] } })

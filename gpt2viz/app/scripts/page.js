@@ -30,7 +30,7 @@ export const leadsTo = (link, pathname) =>
 // Parameters that are a link's own, whatever is chosen.
 const OWN = ["added", "find_word", "term"]
 
-// A link's target with the address's present state: a fragment may have rerun since the link was
+// A link's target with the address's current state: a fragment may have rerun since the link was
 // drawn.
 export function withCurrentState(link, search) {
   const [path, carried] = link.split("?"), now = new URLSearchParams(search)
@@ -44,9 +44,9 @@ export function withCurrentState(link, search) {
   return `${own}` === `${now}` ? link : `${path}?${now}`
 }
 
-// Another link's target with the browser's choices since it was drawn: parameters that equal the
-// state drawn then get the present values, others are the link's own. So are all parameters of a
-// link to another text or model.
+// Another link's target with the choices made in the browser since it was drawn: parameters that
+// equal the state drawn then get the current values, others are the link's own. So are all
+// parameters of a link to another text or model.
 export function mergePending(link, search, since) {
   const [path, carried] = link.split("?"), own = new URLSearchParams(carried)
   const now = new URLSearchParams(search)
@@ -115,7 +115,7 @@ function mark(link) {
   else link.removeAttribute("aria-current")
 }
 
-// Set the page's landmarks for screen readers: Streamlit calls its empty top a banner.
+// Set the page's landmarks for screen readers: Streamlit marks its empty top as a banner.
 function landmarks() {
   const menu = document.querySelector(".st-key-menu")
   menu?.setAttribute("role", "navigation")
@@ -123,8 +123,8 @@ function landmarks() {
   document.querySelector("header[data-testid='stHeader']")?.setAttribute("role", "none")
 }
 
-// For theme.css, which would need `:has` on the whole body. What Escape closes returns the focus to
-// its button, whose tip stays away until another key is pressed or the pointer moves.
+// For theme.css, which would need `:has` on the whole body. Escape closes a popover and focuses its
+// button, whose tip stays hidden until another key is pressed or the pointer moves.
 let dismissed = false
 
 function noteTips() {
@@ -208,7 +208,7 @@ function watchTheme({ data, parentElement, setTriggerValue }) {
   if (dark !== data.dark) setTriggerValue("changed", dark)
 }
 
-// Rerun the fragment that it is in.
+// Rerun the fragment that this component is in.
 const askAgain = ({ setTriggerValue }) => setTriggerValue("drawn", true)
 
 export const keyboard = { default: watchKeyboard }

@@ -8,9 +8,9 @@ export const html = '<div class="player" role="group"></div>'
 const REST = 400  // ms from the last step to the message
 const PACE = 1800
 
-/** What is shown of `count` frames after the server's answer `at`: the browser's own frame, unless
- * the address has changed; and of the frames that were `sent`, those that aren't answered yet. A
- * busy server answers one after the other. */
+/** The state of `count` frames after the server's answer `at`: it shows the browser's own frame,
+ * unless the address has changed; and of the frames that were `sent`, it keeps those not answered
+ * yet. A busy server answers one after the other. */
 export function afterAnswer(known, { at, count }) {
   if (known?.count !== count) return { at, count, answered: at, sent: [] }
   const own = at === known.answered || known.sent.includes(at)
@@ -21,7 +21,7 @@ export function afterAnswer(known, { at, count }) {
 // The frame `by` steps further, or the last one on the way.
 export const step = (at, by, count) => Math.min(Math.max(at + by, 0), count - 1)
 
-// The marks that come and go between the present `keys` and the marks of a frame.
+// The marks that appear and disappear between the current `keys` and a frame's marks.
 export function changes(keys, marks) {
   const next = marks.map(({ key }) => key)
   return {

@@ -1,5 +1,5 @@
 // Answers and guesses stored in the browser. Those that the server doesn't know yet are sent once;
-// those of both are stored.
+// those of browser and server together are stored.
 
 const NAME = "gpt2viz-textbook"
 let forgotten = 0

@@ -49,8 +49,8 @@ function withChanges(search, changes) {
 const fits = (search) =>
   [...search].reduce((sum, pair) => sum + pair.join("").length, 0) <= LONGEST_ADDRESS
 
-/** Choose values in the browser if the page's parts can draw all that they change, and the address
- * has room for them; return whether they do. `drawn` are the values that the server has drawn for
+/** Choose values in the browser if the page's parts can draw all that changes and the address has
+ * room for them; return whether that is so. `drawn` are the values that the server has drawn for
  * parameters that the address lacks. */
 export function choose(changes, drawn = {}, page = globalThis) {
   const parts = presentParts(page), offers = parts.map((part) => part.offers(changes))
@@ -67,7 +67,7 @@ export function choose(changes, drawn = {}, page = globalThis) {
   return true
 }
 
-/** The present value: as chosen here, else as the server has `drawn` it. */
+/** The current value: as chosen here, else as the server has `drawn` it. */
 export function current(name, drawn, page = globalThis) {
   const { pending: values } = stateOf(page)
   return values.has(name) ? values.get(name).now : drawn

@@ -1,6 +1,6 @@
 // A training as a film and a slider over its checkpoints: every head's weights, the chosen head
 // large, the next tokens, and curves of losses and scores. Dragging needs no server: all computed
-// points are here. Between two points the film blends weights; numbers are always one point's own.
+// points are here. Between two points the film blends weights; numbers always belong to one point.
 
 import drawChart, { html as chartHtml } from "./chart.js"
 import { codeOf, cut, eventPoint, penOf, cellState } from "./matrix.js"
@@ -195,14 +195,14 @@ function drawLens(view) {
   })
 }
 
-// The room around the curves, which style.css knows too.
+// The room around the curves, the same as in style.css.
 const AROUND = { l: 34, r: 8, t: 6, b: 18 }
 
 // The width between the ends of an axis of steps.
 const between = (part) => part.querySelector(".chart").clientWidth - AROUND.l - AROUND.r
 
-/** A chart of curves over all steps, on an axis `wide` pixels wide: in its legend the numbers of
- * a point, below it the steps that have room. */
+/** A chart of curves over all steps, on an axis `wide` pixels wide: its legend has a point's
+ * numbers, and below it are the steps that fit. */
 export function overSteps({ data, layout }, steps, at, wide) {
   const positions = logPositions(steps), tickvals = [], ticktext = []
   positions.forEach((position, n) => {

@@ -60,7 +60,7 @@ export function wrapped(title, room, measure) {
 const longest = (names, measure) => Math.max(0, ...names.map(measure))
 
 // Which names a panel shows: its rows', unless the panel to its left has the same, and its
-// columns', unless the panel below has.
+// columns', unless the panel below has the same.
 function shownNames({ panels }, n, across) {
   const same = (other) => panels[other]?.grid === panels[n].grid
   return { first: n % across === 0 || !same(n - 1), last: !same(n + across) }
@@ -69,7 +69,7 @@ function shownNames({ panels }, n, across) {
 // An end of a range.
 const short = (value) => String(Number(value.toPrecision(3))).replace("-", "−")
 
-// The room of a colour bar, whose name stands beside its numbers where it is longer than the bar.
+// The room of a colour bar, whose name is beside its numbers if it is longer than the bar.
 const barRoom = ({ low, high }, measure) =>
   Math.max(BAR, 42 + longest([low, high].map(short), measure))
 
@@ -154,8 +154,8 @@ function draw(view) {
   })
 }
 
-// The font size at which these texts are legible in the cells of a box, 0 if none is. Words can be
-// cut.
+// The font size at which these texts are legible in the cells of a box, 0 if there is none. Words
+// can be cut.
 export function fontFor(texts, { cw, ch }, measure, words = false) {
   const fits = Math.min(FONT, ch - 3, FONT * (cw - 2) / longest(texts, measure))
   const font = Math.max(words ? READABLE : 0, Math.floor(fits * 2) / 2)
@@ -169,8 +169,8 @@ function textsOf(p, { start, rows, columns, empty, words }) {
   return Array.from({ length: rows.length * columns.length }, (_, n) => numberText(p, start + n))
 }
 
-// A cell's number as text, or a symbol if it is none. A number that rounds to 0 gets no minus sign,
-// except where the sign is all that is shown.
+// A cell's number as text, or a symbol if it isn't one. A number that rounds to 0 gets no minus
+// sign, except where the sign is all that is shown.
 export function numberText(p, n) {
   const state = stateIn(p, n), value = p.values[n]
   if (state) return p.special[state - 1].sign
@@ -300,7 +300,7 @@ function axisLabels(pen, { rowEnds, columnEnds, rowTitle, columnTitle }, box) {
   pen.fillText(columnTitle, x + w / 2, y + h + labelHeight + 8)
 }
 
-// A pointer that moves less, in pixels, between down and up is a click.
+// A pointer that moves less than this, in pixels, between down and up is a click.
 const CLICK = 8
 
 // The panel under a point, and the position in it in cells; the first cell's centre is 0.
@@ -334,7 +334,7 @@ export function cellText(p, { panel, row, column }) {
     : `${quantity} ${String(Number(p.values[n].toPrecision(6))).replace("-", "−")}`
 }
 
-// Show a cell under the pointer or reached by keys, in text nodes only: tokens are untrusted text.
+// Show a cell hovered over or reached by keyboard, in text nodes only: tokens are untrusted text.
 function pointAt(view, at, press = "Shift + click") {
   const { p, tip, frame } = view
   view.at = at
@@ -385,7 +385,7 @@ function chooseCell(view, at, { shiftKey }) {
   if (message && !view.drawn.handle?.(...message, view.p)) deliver(view, message)
 }
 
-// Send a message once the server has drawn the part shown, as it counts cells of what it drew.
+// Send a message once the server has drawn the part shown, as it numbers the cells that it drew.
 function deliver(view, message) {
   if (view.p === view.drawn) return view.send(...message)
   view.unsent = message

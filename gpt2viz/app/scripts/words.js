@@ -19,7 +19,7 @@ export const html = `
 // Smaller weights have no arc, and no word has more arcs than this.
 const LEAST = .05, MOST = 6
 
-// Words whose edges are farther apart, in CSS pixels, are in different lines.
+// Words whose edges are farther apart than this, in CSS pixels, are in different lines.
 const LINE = 12
 
 // The height of the room above the first line, in CSS pixels: see .words in style.css.
@@ -59,7 +59,7 @@ const SPACED = /^(\u2068?)·(?=[^\u2069 ])/
 /** A token's label as a word. */
 export const bare = (label) => label.replace(SPACED, "$1")
 
-/** The labels of the next tokens as words; with their dots where two would read the same. */
+/** The labels of the next tokens as words, with their dots if two would read the same. */
 export const nextWords = ({ next }) => next.map(({ label }) =>
   next.some((other) => other.label !== label && bare(other.label) === bare(label)) ? label
     : bare(label))
@@ -118,7 +118,7 @@ function draw(view, moves = false) {
     word.setAttribute("aria-pressed", word === from)
   route(view, shown.next)
   if (!from) return
-  // All are measured before any is drawn: otherwise the browser lays the page out for each.
+  // All are measured before any is drawn: otherwise the browser would lay out the page for each.
   const start = top(from), arcs = ends(view, shown).toReversed()
     .map(({ key, ...end }) => ({ ...end, word: words[key - p.first] })).filter(({ word }) => word)
     .map((end) => ({ ...end, ...arc(start, top(end.word), ROOM, top(words[0])[1]) }))
@@ -152,7 +152,7 @@ function route(view, next = 0) {
     toggle.setAttribute("aria-expanded", word === opened)
     return toggle
   })
-  if (opened) return line.replaceChildren(...buttons, ...through(view, opened))
+  if (opened) return line.replaceChildren(...buttons, ...listHeads(view, opened))
   const tip = button(`MLPs ${signed(mlps)}, all else ${signed(rest)}: logit ${signed(logit)}`)
   make("span", tip, LOGIT, "tip")
   const more = p.n_tokens > words.length ? `other words ${signed(others)}, ` : ""
@@ -160,8 +160,8 @@ function route(view, next = 0) {
     ...buttons, more, tip)
 }
 
-// List the heads of a word's contribution, each a button that opens its cell, and all others.
-function through(view, { key, value, heads }) {
+// List the heads of a word's contribution, each a button that opens its cell, and the others' sum.
+function listHeads(view, { key, value, heads }) {
   const buttons = heads.map(([layer, head, part]) =>
     button(`head ${layer}.${head} ${signed(part)}`,
       () => view.send("open", `${layer}.${head}.${key}`)))
@@ -192,7 +192,7 @@ function listen(view) {
     pointAt(view, { next: [...next.querySelectorAll("button")].indexOf(chipOf(event)) })
   Object.assign(next, { onpointerover: answer, onpointerleave: away })
   next.addEventListener("focusin", answer)
-  const leave = ({ target, relatedTarget }) => // on to the line that explains a guess it stays
+  const leave = ({ target, relatedTarget }) => // moving to the line that explains a guess keeps it
     line.contains(relatedTarget ?? (line.contains(target) ? target : null)) || away()
   for (const part of [chips, next, line]) part.addEventListener("focusout", leave)
   new ResizeObserver(() => view.clientWidth !== view.wide && draw(view)).observe(view)

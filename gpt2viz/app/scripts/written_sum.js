@@ -3,7 +3,7 @@
 
 export const html = '<div class="sum"></div>'
 
-// An element of a class, "" for none, around texts and elements.
+// An element with a class ("" for none) around texts and elements.
 function filled(tag, name, ...parts) {
   const element = document.createElement(tag)
   element.className = name

@@ -365,7 +365,7 @@ def _slider(
 
 
 def _heads(view: View, picture: Thumbnails, large: Heatmaps) -> dict[str, Any]:
-    """Return the map and chosen head without their numbers, the masked cells, the bars' colours."""
+    """Return the map and the chosen head without numbers, masked cells, and the bars' colours."""
     plain = {"chooses": False, "drags": False, "asks": [], "alt": large.what}
     return {
         "map": map_header(picture)
