@@ -1,1 +1,1 @@
-"""Numbers made of a run and of weights: scores of heads, lens, attribution, comparison."""
+"""Numbers computed from a run or from weights: scores of heads, lens, attribution, comparison."""

@@ -1,6 +1,6 @@
 """Beyond the weights: how much a token really contributes to another.
 
-A large weight on a short value vector moves little, and a layer mixes what others mixed before.
+A large weight on a short value vector moves little, and a layer mixes what earlier ones mixed.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ def key_norm(model: Model, trace: Trace, layer: int, query: int, keys: Sequence[
     """‖Σ α v W_O‖: the length of the contribution of ``keys`` together to ``query``: (nh,).
 
     As ``value_weighted``, which it equals for one key. Several vectors are added before the
-    length is taken: they may point apart. Raises ``PlaceError`` for a layer or token that isn't
-    there, ``ArgumentError`` for a trace of another model.
+    length is taken: they may point in different directions. Raises ``PlaceError`` for a layer or
+    token that doesn't exist, ``ArgumentError`` for a trace of another model.
     """
     weights, v = _weights_and_values(trace, layer)
     query, at = trace.index_of(query), [trace.index_of(key) for key in keys]
@@ -52,8 +52,8 @@ def difference_from_run(model: Model, trace: Trace, layer: int) -> tuple[float, 
 
     Weights times v for every head, merged and projected (W_O, b_O), are compared with what the
     run itself added to the residual stream; the first number is the largest distance over all
-    tokens and channels (T, C), the second the largest number of the addition. Edits are followed:
-    a head's output that an edit set to 0 or a mean is taken as it is, and both numbers are 0
+    tokens and channels (T, C), the second the largest number of the addition. Edits count:
+    a head's output that an edit set to 0 or a mean is used as it is, and both numbers are 0
     where attention is off. Raises what ``value_weighted`` does.
     """
     weights, v = _weights_and_values(trace, layer)
@@ -93,12 +93,12 @@ def _projection(model: Model, trace: Trace, layer: int) -> Array:
 
 
 def rollout(trace: Trace, layer: int) -> Array:
-    """Attention rollout: the share of every token's start in every token after ``layer``: (T, T).
+    """Attention rollout: each input token's share in every token after ``layer``: (T, T).
 
     Attention rollout (Abnar & Zuidema 2020, "Quantifying Attention Flow in Transformers",
-    equation 1): the mean of a layer's heads, half of it kept for the residual stream, multiplied
-    down to the first layer. It ignores values, MLPs and norms; but heads that edits leave without
-    contributions are left out, and a layer of such heads mixes nothing. Raises
+    equation 1): the mean of a layer's heads, averaged with the identity for the residual stream,
+    multiplied down to the first layer. It ignores values, MLPs and norms; but heads that edits
+    leave without contributions are left out, and a layer of such heads mixes nothing. Raises
     ``PlaceError`` for a layer that the model doesn't have.
     """
     trace.stage("q", layer)  # raises where there is no such layer
@@ -117,7 +117,7 @@ def drop_first(weights: Array) -> Array:
 
     Many heads rest on the first token (Xiao et al. 2023, "Efficient Streaming Language Models
     with Attention Sinks"); this shows how they divide the rest. A row with nothing left, such
-    as the first token's own, is NaN throughout.
+    as the first token's own, is all NaN.
     """
     rest = weights.astype(np.float64)
     rest[..., 0] = np.nan

@@ -1,9 +1,9 @@
-"""Head scores over a batch of texts, and the point of a training at which a head emerges.
+"""Head scores over a batch of texts, and the point in training at which a head emerges.
 
 A head is *born* at the first point whose score is at least half of the last point's. Olsson et al.
 2022, "In-context Learning and Induction Heads", follow heads through training in this way: an
-induction head comes after the head of a lower layer that looks one token back, on which it builds,
-and the loss on what repeats falls as it comes.
+induction head emerges after the head of a lower layer that looks one token back, on which it
+builds, and the loss on repeated tokens falls as it emerges.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from gpt2viz.run.stages import module_of
 def batch_scores(
     network: Transformer, texts: Mapping[Read, Tensor], scores: Iterable[Score]
 ) -> dict[str, list[Scores]]:
-    """Scores of every head, each on the rows of token ids (B, T) that it is measured on.
+    """Every head's scores, each on the rows of token ids (B, T) that it is measured on.
 
-    By name, n_layer arrays (nh,): the mean over a batch. Rows of the "probe" are as
-    ``repeated_rows`` makes them.
+    By name, n_layer arrays (nh,): the mean over a batch. Rows of the "probe" are those that
+    ``repeated_rows`` makes.
     """
     weights = {read: attention_weights(network, rows) for read, rows in texts.items()}
     ids = {read: _token_ids(read, rows) for read, rows in texts.items()}
@@ -45,9 +45,9 @@ def batch_scores(
 
 
 def batch_score(score: Score, weights: Array, ids: Sequence[TokenIds]) -> Scores:
-    """A score's mean over the texts of a batch that have it: (B, nh, T, T), (B, T) -> (nh,).
+    """A score's mean over the texts of a batch that define it: (B, nh, T, T), (B, T) -> (nh,).
 
-    NaN where none has it.
+    NaN where none does.
     """
     by_text = np.stack(
         [score.measure(w, row) for w, row in zip(weights, ids, strict=True)]
@@ -58,7 +58,7 @@ def batch_score(score: Score, weights: Array, ids: Sequence[TokenIds]) -> Scores
 
 
 def _token_ids(read: Read, rows: Tensor) -> list[list[int]]:
-    """The ids (B, T). The probe's are made up so that only its second half repeats any token."""
+    """The ids (B, T); the probe's are replaced, so that only its second half repeats a token."""
     B, T = rows.shape
     return [[*range(T // 2)] * 2] * B if read == "probe" else rows.tolist()
 
@@ -89,12 +89,12 @@ def repeated_rows(vocab_size: int, rows: int, period: int, seed: int) -> Tensor:
 def probe_rows(vocab_size: int, n_positions: int) -> Tensor:
     """Random tokens on which a model in training is measured: (8, 2 · period), the same each time.
 
-    The first rows that the bundled model learned from had 64 tokens, and so have these at most.
+    They have at most 64 tokens, as had the first rows that the bundled model learned from.
     """
     return repeated_rows(vocab_size, 8, min(32, n_positions // 2), seed=1)
 
 
-#: A head whose last score is less doesn't have that habit, and is never born.
+#: A head whose last score is lower doesn't have that habit, and is never born.
 LEAST = 0.2
 #: The habits that are followed: those of gpt2viz whose score is a weight in [0, 1] on some keys.
 HABITS = tuple(score.name for score in DECLARED if score.targets)
@@ -102,7 +102,7 @@ HABITS = tuple(score.name for score in DECLARED if score.targets)
 
 class Measured(NamedTuple):
     """A model at one point: ``scores`` (n_layer, nh) by habit, and the mean loss in nats on random
-    tokens at their ``first`` occurrence and when they come ``again``."""
+    tokens at their ``first`` occurrence and when they occur ``again``."""
 
     scores: Mapping[str, Scores]
     first: float
@@ -120,13 +120,13 @@ class Emergence(NamedTuple):
 def measure_probe(model: Model) -> Measured | None:
     """Every habit's score of every head, and the losses, on ``probe_rows`` with the mask on.
 
-    A record of the training has the same numbers. None without room for two tokens.
+    The training record has the same numbers. None without room for two tokens.
     """
     rows = probe_rows(model.config.vocab_size, model.config.n_positions).to(model.network.device)
     half = rows.shape[1] // 2
     if not half:
         return None
-    ids = _token_ids("probe", rows)[0]  # the same for each row, so that scores are of their mean
+    ids = _token_ids("probe", rows)[0]  # the same for each row, so scores are of the rows' mean
     by_layer = [w.mean(axis=0) for w in attention_weights(model.network, rows)]  # (nh, T, T)
     scores = {name: np.stack([SCORES[name].of(w, ids) for w in by_layer]) for name in HABITS}
     losses = token_losses(model.network, rows)  # (8, T − 1)
@@ -135,7 +135,7 @@ def measure_probe(model: Model) -> Measured | None:
 
 
 def emergence(scores: Scores) -> Emergence:
-    """When a head is born, by its scores (P,) at the points of a training, in order."""
+    """When a head is born, by its scores (P,) at the points of a training run, in order."""
     last = float(scores[-1])
     if not last >= LEAST:  # nor where it is NaN
         return Emergence(None, last)
@@ -143,7 +143,7 @@ def emergence(scores: Scores) -> Emergence:
 
 
 def main_habit(last: Mapping[str, Scores], layer: int, head: int) -> str:
-    """The habit that a head has most, by the scores (n_layer, nh) of the last point."""
+    """A head's strongest habit, by the scores (n_layer, nh) at the last point."""
     return max(last, key=lambda name: np.nan_to_num(last[name][layer, head], nan=-1.0))
 
 

@@ -1,4 +1,4 @@
-"""A cell of a head's weights: its name in addresses, and its arithmetic by a run's numbers."""
+"""A cell of a head's weights: its name in addresses, and its arithmetic with a run's numbers."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ def parse_steps(text: str) -> tuple[Step, ...]:
 
 
 def remap_steps(steps: Iterable[Step], to: Callable[[int], int | None]) -> tuple[Step, ...]:
-    """The path for a text whose tokens have moved: ``to`` gives the position, None for gone.
+    """The path for a text whose tokens have moved: ``to`` gives the new position, or None.
 
-    It ends before the first cell whose token is gone.
+    It ends before the first cell with a token for which it is None.
     """
     result: list[Step] = []
     for step in steps:
@@ -55,7 +55,7 @@ def remap_steps(steps: Iterable[Step], to: Callable[[int], int | None]) -> tuple
 class CellArithmetic:
     """The weight of query i on key j, step by step (Vaswani et al. 2017, equation 1).
 
-    ``unrotated`` are q[i] and k[j] before RoPE, in models that use it, else nothing;
+    ``unrotated`` are q[i] and k[j] before RoPE, empty in models without it;
     ``products`` (hs,) are q[d]·k[d]; ``score`` is their sum and ``scaled`` that sum over
     ``divisor``, which is √hs in most models; ``masked`` is True where the mask replaced it by −∞.
     ``exponentials`` (T,) are e^(x − largest of the row), ``weights`` (T,) those over their
@@ -99,7 +99,7 @@ class CellArithmetic:
 def cell_arithmetic(trace: Trace, layer: int, head: int, i: int, j: int) -> CellArithmetic:
     """Compute cell (query ``i``, key ``j``) in double precision, all counted from 0.
 
-    It ends with the head: whether the layer's attention is switched off doesn't matter.
+    It ends with the head's output: whether the layer's attention is switched off doesn't matter.
     """
 
     def stage(key: StageName) -> Array:
@@ -139,11 +139,11 @@ def cell_arithmetic(trace: Trace, layer: int, head: int, i: int, j: int) -> Cell
 
 
 def scores_at(model: Model, trace: Trace, cell: Step, distances: Sequence[int]) -> Numbers:
-    """The scaled scores of a cell if its query stood at each distance behind its key: (n,).
+    """The scaled scores of a cell if its query were at each distance after its key: (n,).
 
-    Queries and keys as they are before positions turn them, turned to each of n ``distances``: the
-    product depends on no more than that (Su et al. 2021). In double precision from the run's
-    float32. Raises ``StageError`` where positions turn nothing.
+    Query and key as they are before RoPE, rotated to each of n ``distances``: their product
+    depends on nothing else of the positions (Su et al. 2021). In double precision from the run's
+    float32. Raises ``StageError`` in models without RoPE.
     """
     layer, head, query, key = cell
     q = trace.stage("q_unrotated", layer, head)[query].astype(np.float64)  # (hs,)

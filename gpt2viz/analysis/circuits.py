@@ -1,27 +1,27 @@
 """A head's weights alone: what it attends to and what it writes, whatever the sentence.
 
 A head does two things (Elhage et al. 2021, "A Mathematical Framework for Transformer Circuits").
-Its QK circuit W_Q W_Kᵀ says which keys a query would score highest, its OV circuit W_V W_O what it
-writes when it attends to a token. Here both start from the embeddings and end at the unembedding,
-with nothing in between: the direct path through one head.
+Its QK circuit W_Q W_Kᵀ says which keys a query would score highest, its OV circuit W_V W_O what the
+head writes when it attends to a token. Here both start from the embeddings and end at the
+unembedding, with nothing in between: the direct path through one head.
 
 Conventions of this file:
 
 - Gains are folded in, and weights centred where LayerNorm centres: see ``reading``, ``writing``.
   The last norm's gain goes into the unembedding. TransformerLens: ``fold_ln``,
   ``center_writing_weights``.
-- Softmax ignores what all its inputs share, so it is left out: each logit is less the mean over the
-  vocabulary (TransformerLens: ``center_unembed``), each score less the mean over all keys compared,
-  of the vocabulary or of the positions. So b_K and what a norm's bias adds to keys drop out; b_Q
-  and what it adds to queries count, as they do in a run.
+- Softmax ignores what all its inputs share, so the mean is subtracted: from each logit the mean
+  over the vocabulary (TransformerLens: ``center_unembed``), from each score the mean over all keys
+  compared, of the vocabulary or of the positions. So b_K and what a norm's bias adds to keys drop
+  out; b_Q and what it adds to queries count, as they do in a run.
 - b_V and what a norm's bias adds to values are written whatever the head attends to, as rows of
   weights sum to 1. They don't depend on a token and are left out.
 - A norm's σ depends on the run. A single token or position is divided by its own σ;
   eigenvalues are of the circuits before any division, TransformerLens' ``W_E @ OV @ W_U`` and
-  ``W_E @ QK @ W_E.T``. The last norm's σ is left out: a logit of a run is smaller by that factor.
-- Where positions turn queries and keys (RoPE, Su et al. 2021), a score is qᵀ R(d) k for a key d
-  tokens back: positions act by distance alone. Their own effect is the mean over the tokens of
-  both sides; content is compared at distance 0, or at a given one.
+  ``W_E @ QK @ W_E.T``. The last norm's σ is left out: a run's logit is smaller by that factor.
+- With RoPE (Su et al. 2021) a score is qᵀ R(d) k for a key d tokens back: positions act only by
+  distance. Their own effect is the mean over the tokens of both sides; content is compared at
+  distance 0, or at a given one.
 
 No matrix of size (n_vocab, n_vocab) is ever made: the nonzero eigenvalues of A B and B A agree.
 """
@@ -53,7 +53,7 @@ Into = Literal["q", "k", "v"]
 
 
 class Reading(NamedTuple):
-    """A head's map from the stream to its q, k or v, before positions turn these.
+    """A head's map from the stream to its q, k or v, before RoPE rotates them.
 
     ``before`` (C, hs) is W_Q, W_K or W_V with centring and gain of the layer's norm folded in;
     ``constant`` (hs,) doesn't depend on the stream: that norm's bias through it, and its own bias.
@@ -80,7 +80,7 @@ class Reading(NamedTuple):
         return read if self.norm is None else read / self.norm.sigma(read)[:, None] * self.norm.gain
 
     def project(self, x: Numbers, direction: Numbers) -> Numbers:
-        """``read`` along a direction (hs,), up to a constant that all share: (T,)."""
+        """``read`` along a direction (hs,), up to a constant common to all: (T,)."""
         return x @ (self.weight @ direction) if self.norm is None else self.read(x) @ direction
 
 
@@ -94,7 +94,7 @@ def reading(model: Model, layer: int, head: int, into: Into) -> Reading:
 
 
 def rotate(model: Model, layer: int, x: Numbers, positions: Positions) -> Numbers:
-    """Rotate a layer's queries or keys (…, T, hs) by positions (T,), where these do."""
+    """Rotate a layer's queries or keys (…, T, hs) by positions (T,), in models with RoPE."""
     rotated = model.network.blocks[layer].attention.rotate(
         torch.tensor(x), torch.as_tensor(np.asarray(positions))
     )
@@ -102,7 +102,7 @@ def rotate(model: Model, layer: int, x: Numbers, positions: Positions) -> Number
 
 
 def writing(model: Model, layer: int, head: int) -> Numbers:
-    """W_O of a head (hs, C), centred as norms do: no LayerNorm reads what all channels share."""
+    """W_O of a head (hs, C), centred as norms centre: LayerNorm ignores what all channels share."""
     return Norm.of(model.network.final_norm).centre(double(model.merging(layer)[0][head]))
 
 
@@ -110,8 +110,8 @@ Eigenvalues = NDArray[np.complex128]
 
 #: Numbers in double precision that are held at a time, of arrays as long as a vocabulary.
 BLOCK = 4_000_000
-#: Distances compared where positions turn queries and keys: as far as GPT-2 sees, as weights
-#: spread over longer texts don't compare.
+#: The distances compared in models with RoPE: as far as GPT-2 sees, as weights spread over longer
+#: texts aren't comparable.
 LONGEST = 1024
 
 
@@ -134,7 +134,7 @@ class ByDistance(NamedTuple):
     """Scores by distance, query − key = 0 to n_positions − 1: their ``mean`` over all pairs of
     positions at that distance, and their standard deviation (n_positions,) each.
 
-    Where positions turn queries and keys, over all pairs of tokens at that distance.
+    With RoPE, over all pairs of tokens at that distance.
     """
 
     mean: Numbers
@@ -167,7 +167,7 @@ class HeadCircuit:
     """One head's weights, folded, and the numbers that follow from them by these conventions.
 
     ``query`` and ``key`` are how it reads q and k, ``W_V`` is (C, hs) and ``W_O`` (hs, C).
-    ``divisor`` is what scores are divided by before the softmax: √hs, and more in some models.
+    ``divisor`` is the divisor of scores before the softmax: √hs, and more in some models.
     """
 
     layer: int
@@ -193,8 +193,8 @@ class HeadCircuit:
     def copying_score(self) -> float:
         """Σλ / Σ|λ| over ``ov_eigenvalues``, from −1 to 1; NaN where the circuit is 0.
 
-        1 is a head that raises every token that it attends to, −1 one that suppresses it (Elhage et
-        al. 2021, "Detecting Copying Behavior").
+        1 is a head that raises the logit of every token that it attends to, −1 one that lowers it
+        (Elhage et al. 2021, "Detecting Copying Behavior").
         """
         return _positive(self.ov_eigenvalues)
 
@@ -206,8 +206,8 @@ class HeadCircuit:
     def writes(self, token: int | str, k: int = 10) -> Ranked:
         """The ``k`` tokens whose logits it raises most, and least, when it attends to a token.
 
-        A row of the full OV circuit, over the token's σ. Raises ``PlaceError`` for an id that isn't
-        in the vocabulary, ``TextError`` for a text that isn't one token.
+        A row of the full OV circuit, divided by the token's σ. Raises ``PlaceError`` for an id
+        outside the vocabulary, ``TextError`` for a text that isn't one token.
         """
         wrote = self.ends.normalize([token])[0] @ self.W_V @ self.W_O  # (C,)
         return _rank(self.ends.logits(wrote), k)
@@ -215,8 +215,8 @@ class HeadCircuit:
     def top_keys(self, token: int | str, k: int = 10, back: int = 0) -> Ranked:
         """The ``k`` keys that a query of a token would score highest, and lowest, by content alone.
 
-        In scaled scores, q·k / ``divisor``. Where positions turn queries and keys, the keys are
-        ``back`` tokens back. Raises as ``writes`` does.
+        In scaled scores, q·k / ``divisor``. With RoPE, the keys are ``back`` tokens back. Raises
+        what ``writes`` raises.
         """
         (q,) = self._rotate(self.query.read(self.ends.normalize([token])), [back])  # (hs,)
         return _rank(self.ends.key_scores(self.key, q / self.divisor), k)
@@ -291,7 +291,7 @@ class HeadCircuit:
         return int(self.place_weights.by_distance.argmax())
 
     def _position_scores(self, x: Numbers) -> Iterator[tuple[range, Numbers]]:
-        """Yield scores of some queries with every position as a key, less the mean over these.
+        """Yield scores of some queries with every position as a key, minus their mean.
 
         ``x`` (n_positions, C) are the position embeddings after the norm.
         """
@@ -328,8 +328,8 @@ class HeadCircuit:
         """``place_weights`` of the kernel, within the layer's window if it has one."""
         kernel, window = self._kernel.copy(), self.ends.model.config.window(self.layer)
         kernel[window or len(kernel) :] = -np.inf
-        sums = np.logaddexp.accumulate(kernel)[1:]  # of each query but the first: its row's
-        farther = np.logaddexp.accumulate(-sums[::-1])[::-1]  # of those that see so far back
+        sums = np.logaddexp.accumulate(kernel)[1:]  # each query's row, without the first
+        farther = np.logaddexp.accumulate(-sums[::-1])[::-1]  # of the queries that see so far back
         by_distance = np.exp(kernel + np.append(farther[0], farther)) / len(sums)
         return PlaceWeights(by_distance, float(np.exp(kernel[1:] - sums).mean()))
 
@@ -345,7 +345,7 @@ class HeadCircuit:
 def head_circuit(model: Model, layer: int, head: int) -> HeadCircuit:
     """Read one head from its weights alone, whatever the sentence.
 
-    Raises ``PlaceError`` for a layer or head that isn't there.
+    Raises ``PlaceError`` for a layer or head that doesn't exist.
     """
     config = model.config
     for name, given, n in (("layer", layer, config.n_layer), ("head", head, config.n_head)):
@@ -355,7 +355,7 @@ def head_circuit(model: Model, layer: int, head: int) -> HeadCircuit:
 
 
 def every_circuit(model: Model) -> Iterator[HeadCircuit]:
-    """Every head's circuit, layer by layer. What all share is computed once."""
+    """Every head's circuit, layer by layer. What they share is computed once."""
     ends = Ends(model)
     for layer, head in np.ndindex(model.config.n_layer, model.config.n_head):
         yield _circuit(model, layer, head, ends)
@@ -398,11 +398,11 @@ class Ends:
 
     @cached_property
     def positions(self) -> Numbers | None:
-        """The position embeddings alone after a norm: (n_positions, C); None without."""
+        """The position embeddings alone after a norm: (n_positions, C); None if there are none."""
         return None if self._wpe is None else self._norm(self._wpe)
 
     def key_scores(self, key: Reading, query: Numbers) -> Numbers:
-        """The score of each token's key with a query (hs,), less their mean: (n_vocab,)."""
+        """The score of each token's key with a query (hs,), minus their mean: (n_vocab,)."""
         shares = [key.project(self._norm(rows), query) for rows in _double_blocks(self._embedding)]
         return _centre(np.concatenate(shares))
 
@@ -427,20 +427,20 @@ class Ends:
         return self._token_mean(lambda x: x.sum(axis=0))
 
     def _token_mean(self, total: Callable[[Numbers], Numbers]) -> Numbers:
-        """The mean over all tokens, after a norm, of what ``total`` sums up over some."""
+        """The mean over all tokens, after a norm, given the ``total`` over a block of them."""
         whole = np.zeros(())
         for rows in _double_blocks(self._embedding):
             whole = whole + total(self._norm(rows))
         return whole / len(self._embedding)
 
     def logits(self, wrote: Numbers) -> Numbers:
-        """An output's (C,) contribution to each logit, less their mean: (n_vocab,)."""
+        """An output's (C,) contribution to each logit, minus their mean: (n_vocab,)."""
         read = self._gain * wrote
         return _centre(np.concatenate([rows @ read for rows in _double_blocks(self._unembedding)]))
 
     @cached_property
     def to_logits(self) -> Numbers:
-        """From the stream's end to its start, summed over the vocabulary: W_U W_E, (C, C)."""
+        """From the stream's end to its start, through the vocabulary: W_U W_E, (C, C)."""
         return self._gain[:, None] * _moments(self._unembedding, self._embedding)
 
     @cached_property
@@ -476,7 +476,7 @@ def _blocks(n_rows: int, n_columns: int) -> Iterator[range]:
 
 
 def _subtract_row_mean(scores: Numbers, hidden: Pairs) -> Numbers:
-    with np.errstate(invalid="ignore"):  # a run's may be infinite
+    with np.errstate(invalid="ignore"):  # a run's scores may be infinite
         mean = scores.mean(axis=1, keepdims=True, where=~hidden)
         return np.where(hidden, np.nan, scores - mean)
 
@@ -497,6 +497,6 @@ def _positive(eigenvalues: Eigenvalues) -> float:
 
 
 def _rank(values: Numbers, k: int) -> Ranked:
-    """The ``k`` highest and lowest; of equal ones the first."""
+    """The ``k`` highest and lowest; of equal ones the first ones."""
     most, least = largest(values, k), largest(-values, k)
     return Ranked(*(tuple(Scored(int(n), float(values[n])) for n in end) for end in (most, least)))

@@ -19,7 +19,7 @@ from gpt2viz.run.trace import Trace
 class Pair(NamedTuple):
     """A token of each text, by position from 0; None where one text has no counterpart.
 
-    ``same`` says that both are the same token of the vocabulary.
+    ``same`` is True if both are the same token of the vocabulary.
     """
 
     a: int | None
@@ -30,7 +30,7 @@ class Pair(NamedTuple):
 def align(a: Sequence[int], b: Sequence[int]) -> tuple[Pair, ...]:
     """Align both texts' token ids in order: equal tokens are paired.
 
-    The standard library's ``difflib.SequenceMatcher``. Where some tokens were replaced by
+    Uses the standard library's ``difflib.SequenceMatcher``. Where some tokens were replaced by
     others, they are paired one by one as unequal; the rest are paired with None.
     """
     pairs = []
@@ -45,8 +45,8 @@ def align(a: Sequence[int], b: Sequence[int]) -> tuple[Pair, ...]:
 def match_tokens(a: Sequence[int], b: Sequence[int]) -> tuple[tuple[int, int], ...]:
     """Pairs of positions of the same token in both texts, each position once, in ``a``'s order.
 
-    First those that ``align`` finds; then the rest is aligned again until no pair is left, so
-    that words in another order are found too.
+    First those that ``align`` pairs; then the rest are aligned again until no pair is left, so
+    that words in another order are paired too.
     """
     left, right = list(range(len(a))), list(range(len(b)))
     result: list[tuple[int, int]] = []
@@ -67,8 +67,8 @@ class Path:
     """The similarity of a token's vectors in two runs at each of S points of the model.
 
     ``cosine`` (S,) is the cosine similarity of its two vectors, in [−1, 1], and NaN where only one
-    of them is 0 throughout; ``difference`` (S,) the largest |a − b| of any of their C channels, 0
-    where they are the same to the last digit.
+    of them is all zeros; ``difference`` (S,) the largest |a − b| of any of their C channels, 0
+    where they are equal to the last digit.
     """
 
     sites: tuple[Site, ...]
@@ -93,8 +93,8 @@ def addition_sites(n_layer: int) -> tuple[Site, ...]:
 def path(a: Trace, b: Trace, at: tuple[int, int], sites: Sequence[Site]) -> Path:
     """Compare token ``at[0]`` of one run with token ``at[1]`` of another, site by site.
 
-    In double precision from the runs' float32. Raises ``PlaceError`` for a token that isn't
-    there, ``ArgumentError`` for models with other numbers of channels.
+    In double precision from the runs' float32. Raises ``PlaceError`` for a token that doesn't
+    exist, ``ArgumentError`` for models with different numbers of channels.
     """
     if a.config.n_embd != b.config.n_embd:
         raise ArgumentError(f"one run has {a.config.n_embd} channels, the other {b.config.n_embd}")
@@ -113,7 +113,7 @@ def vector_at(trace: Trace, site: Site, position: int) -> Numbers:
 
 
 def _cosine(x: Numbers, y: Numbers) -> float:
-    if np.array_equal(x, y):  # the same to the last digit: 1, without rounding
+    if np.array_equal(x, y):  # equal to the last digit: 1, without rounding
         return 1.0
     lengths = float(np.linalg.norm(x) * np.linalg.norm(y))
     return float(x @ y) / lengths if lengths else float("nan")
@@ -123,7 +123,7 @@ def largest_differences(a: Trace, b: Trace, matches: Sequence[tuple[int, int]]) 
     """The largest difference of two runs' attention weights in every head: (n_layer, n_head).
 
     max |w_b − w_a| over the queries and keys that both have: ``matches`` are positions in ``a``
-    and ``b``. Of the layers and heads that both models have; one matrix (M, M) at a time.
+    and ``b``. For the layers and heads that both models have; one matrix (M, M) at a time.
     """
     n_layer = min(a.config.n_layer, b.config.n_layer)
     n_head = min(a.config.n_head, b.config.n_head)
@@ -147,8 +147,8 @@ def nearest(trace: Trace, position: int, sites: Sequence[Site], top: int) -> Nea
     """The tokens whose rows of the unembedding are most similar to a token's vector.
 
     At each site, by cosine similarity, best first; rows of zeros, as in a padded table, come last
-    with NaN. In GPT-2 the unembedding is the token embedding too, so that at
-    the first place a token is nearest to itself.
+    with NaN. In GPT-2 the unembedding is also the token embedding, so at the first site a token
+    is nearest to itself.
     """
     lengths: Array = np.linalg.norm(trace.unembedding, axis=1)
     lengths[lengths == 0] = np.nan

@@ -6,16 +6,16 @@ how much, from the weights alone, folded and centred as in ``circuits``:
 
 - The **ratio** ‖W_OV · W‖ / (‖W_OV‖ ‖W‖) of Frobenius norms, W the receiver's W_QK, its transpose
   or its W_OV: TransformerLens' ``all_composition_scores``, "Q", "K" and "V".
-- The **kernel**, Σ cos² of the principal angles between the subspace that one writes and that which
-  the other reads (Yamagiwa et al. 2026, arXiv 2601.10266, the Projection Kernel): 0 to hs, whatever
-  the sizes of the weights.
+- The **kernel**, Σ cos² of the principal angles between the subspace that one writes and the one
+  that the other reads (Yamagiwa et al. 2026, arXiv 2601.10266, the Projection Kernel): 0 to hs,
+  whatever the sizes of the weights.
 
 Neither means much by itself: any two subspaces overlap by chance. So each has a z, its distance
 from chance in standard deviations. Chance is a random rotation of what is written, with the same
 singular values: mean and variance of ‖A R B‖² are then known, and nothing is sampled. It rotates
 the C directions of the stream, or the C − 1 that LayerNorm's centring leaves; the ratio's z is that
-of its square. Heads of a group share keys and values. Where positions turn queries and keys, W_QK
-is that at distance 0; the kernel is the same at any distance.
+of its square. Heads of a group share keys and values. With RoPE, W_QK is the one at distance 0; the
+kernel is the same at any distance.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ from gpt2viz.run.trace import Trace, check_run
 #: The Projection Kernel or the ratio of Frobenius norms.
 Measure = Literal["kernel", "ratio"]
 
-#: Singular values below this share of the largest are none.
+#: Singular values below this share of the largest count as 0.
 _TINY = 1e-9
 
 
@@ -93,7 +93,7 @@ class Composition:
     def edge(self, sender: tuple[int, int], receiver: tuple[int, int], into: Into) -> Edge:
         """All numbers of one pair.
 
-        Raises ``IndexError`` for a head that isn't there, ``KeyError`` for another ``into``.
+        Raises ``IndexError`` for a head that doesn't exist, ``KeyError`` for another ``into``.
         """
         index = (*sender, *receiver)
         measures = (self.ratio, self.ratio_z, self.kernel, self.kernel_z)
@@ -124,7 +124,7 @@ class Composition:
 def composition(
     model: Model, progress: Callable[[float], object] = lambda _share: None
 ) -> Composition:
-    """Q-, K- and V-composition of every pair of heads, measured as this module says.
+    """Q-, K- and V-composition of every pair of heads, measured as this module describes.
 
     ``progress`` is called after each layer with the share done; an exception it raises ends this.
     """
@@ -155,7 +155,7 @@ class _Side:
         self.fourth = np.einsum("hcd,hcd->h", squares, squares)  # Σ s⁴
 
     def overlap(self, other: _Side) -> Numbers:
-        """‖Aᵀ B‖² of every two: (nh, nh)."""
+        """‖Aᵀ B‖² of every pair: (nh, nh)."""
         nh, C, hs = self.matrices.shape
         rows = self.matrices.transpose(0, 2, 1).reshape(nh * hs, C)
         columns = other.matrices.transpose(1, 0, 2).reshape(C, nh * hs)
@@ -164,7 +164,7 @@ class _Side:
 
     def z(self, other: _Side, overlap: Numbers) -> Numbers:
         """An overlap's distance from its mean over all rotations R of ‖Aᵀ R B‖², in standard
-        deviations: (nh, nh), NaN where all rotations give the same.
+        deviations: (nh, nh), NaN where all rotations give the same value.
 
         With S = A Aᵀ and T = B Bᵀ in n dimensions the mean is tr S tr T / n, the variance
         2 (tr S² − (tr S)²/n) (tr T² − (tr T)²/n) / ((n − 1)(n + 2)).
@@ -206,7 +206,7 @@ def _measure(sender: _Layer, receiver: _Layer) -> tuple[Numbers, ...]:
 
 
 def _writes(model: Model, layer: int) -> _Layer:
-    """W_OVᵀ of every head of a layer, up to a rotation at its other side."""
+    """W_OVᵀ of every head of a layer, up to a rotation on its other side."""
     heads = range(model.config.n_head)
     return _Layer(
         model,
@@ -215,7 +215,7 @@ def _writes(model: Model, layer: int) -> _Layer:
 
 
 def _reads(model: Model, layer: int, way: Into) -> _Layer:
-    """W_QK, its transpose or W_OV of every head of a layer, up to the same."""
+    """W_QK, its transpose or W_OV of every head of a layer, up to the same kind of rotation."""
     halves = []
     for n in range(model.config.n_head):
         read = reading(model, layer, n, way).weight
@@ -229,7 +229,7 @@ def _reads(model: Model, layer: int, way: Into) -> _Layer:
 
 
 def _half(here: Numbers, beyond: Numbers) -> Numbers:
-    """A Bᵀ of two matrices (C, hs), up to a rotation at the side of B: (C, hs)."""
+    """A Bᵀ of two matrices (C, hs), up to a rotation on the side of B: (C, hs)."""
     _, r = np.linalg.qr(beyond)
     half: Numbers = here @ r.T
     return half
@@ -262,7 +262,7 @@ class Wired(NamedTuple):
     """The strongest ``edges`` above chance, the strongest first; ``above`` counts all of those.
 
     ``limit`` is the z that each exceeds, NaN where there are no pairs. ``pairs`` counts all that
-    were compared: every two heads, thrice.
+    were compared: every pair of heads, three times.
     """
 
     edges: tuple[Edge, ...]
@@ -276,9 +276,9 @@ class Carried(NamedTuple):
 
     The receiver's ``query`` attends to ``key`` with ``weight``. For an edge into queries or keys,
     ``share`` is the sender's part of the cell's difference from its row's mean, in the
-    prevailing direction and in all its pairs of parts (``Reason.shares``): 0 to 1. For one into
-    values it is of the value read there, along that value's direction: all parts' shares sum to 1.
-    NaN if there is nothing to share.
+    prevailing direction and in all its pairs of parts (``Reason.shares``): 0 to 1. For an edge into
+    values it is the sender's part of the value read there, along that value's direction: all parts'
+    shares sum to 1. NaN if there is nothing to share.
     """
 
     query: int
@@ -304,8 +304,8 @@ def top_edges(
 ) -> Wired:
     """The ``most`` strongest edges above chance, by a measure's z.
 
-    The limit is Bonferroni's: a z that of all the pairs of a model not one exceeds by chance but
-    with probability ``CHANCE``, if z is normal. It is the same whichever ways ``into`` are shown.
+    The limit is Bonferroni's: by chance even one of a model's pairs exceeds it only with
+    probability ``CHANCE``, if z is normal. It is the same whichever ways ``into`` are shown.
     """
     every = composition.kernel_z if by == "kernel" else composition.ratio_z
     pairs = sum(int(np.isfinite(z).sum()) for z in every.values())
@@ -326,8 +326,8 @@ def copying_edge(composition: Composition, habits: Mapping[str, Scores]) -> Edge
     """The edge of the copying circuit: into the keys of the strongest induction head, from the
     strongest head of a lower layer that attends one token back (Elhage et al. 2021).
 
-    ``habits`` are scores (n_layer, nh) by name, as ``head_scores`` has them. None where there is
-    no lower layer, or where no score is finite.
+    ``habits`` are scores (n_layer, nh) by name, as from ``head_scores``. None if there is no lower
+    layer, or no score is finite.
     """
     copies, back = habits["induction"][1:], habits["previous token"]
     if not np.isfinite(copies).any():
@@ -346,7 +346,7 @@ def edge_share(model: Model, trace: Trace, edge: Edge, query: int | None = None)
     At one ``query``, or at the one with the largest weight on another token that isn't the first.
     For a query without such a key, its key with the largest weight counts.
     Raises ``ArgumentError`` for an edited run or another model's, ``PlaceError`` for a token that
-    isn't there.
+    doesn't exist.
     """
     check_run(trace, model)
     if trace.edits:
@@ -392,7 +392,7 @@ class VirtualHead:
 
     @property
     def ov_eigenvalues(self) -> Eigenvalues:
-        """The eigenvalues of the full OV circuit of both, without such zeros: (hs,)."""
+        """The eigenvalues of both heads' full OV circuit, without zeros that all have: (hs,)."""
         return self._circuit.ov_eigenvalues
 
     @property
@@ -402,7 +402,7 @@ class VirtualHead:
 
     def writes(self, token: int | str, k: int = 10) -> Ranked:
         """The ``k`` tokens whose logits both raise most, and least, if the sender attends to a
-        token and the receiver to where the sender wrote; as ``HeadCircuit.writes``.
+        token and the receiver to the position where the sender wrote; as ``HeadCircuit.writes``.
         """
         return self._circuit.writes(token, k)
 
@@ -425,8 +425,8 @@ class VirtualHead:
 def virtual_head(model: Model, sender: tuple[int, int], receiver: tuple[int, int]) -> VirtualHead:
     """Compose two heads, (layer, head) each, into one: the receiver reads what the sender wrote.
 
-    Raises ``PlaceError`` for a head that isn't there, ``ArgumentError`` for a receiver whose layer
-    isn't later.
+    Raises ``PlaceError`` for a head that doesn't exist, ``ArgumentError`` for a receiver whose
+    layer isn't later.
     """
     first, second = head_circuit(model, *sender), head_circuit(model, *receiver)
     if receiver[0] <= sender[0]:

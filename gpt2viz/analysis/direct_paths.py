@@ -1,8 +1,8 @@
-"""Path patching: a single path from head to head of one run put into another.
+"""Path patching: a single path from head to head, copied from one run into another.
 
 One receiver's q, k or v reads the sender's output from the other run; every part between them, and
-what all others read, stays as it is (Wang et al. 2022, "Interpretability in the Wild", appendix B;
-Goldowsky-Dill et al. 2023, "Localizing Model Behavior with Path Patching").
+everything that other parts read, is unchanged (Wang et al. 2022, "Interpretability in the Wild",
+appendix B; Goldowsky-Dill et al. 2023, "Localizing Model Behavior with Path Patching").
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ from gpt2viz.run.edits import Edits, attention_is_off
 from gpt2viz.run.means import Reference
 from gpt2viz.run.stages import module_of
 
-#: What a path can lead into, in the order of ``PathSweep.values``.
+#: The inputs that a path can lead into, in the order of ``PathSweep.values``.
 WAYS: tuple[Into, ...] = get_args(Into)
 
 
 @dataclass(frozen=True, eq=False)
 class PatchedPath:
-    """The metric after one path was patched, beside the two runs as they are."""
+    """The metric after one path was patched, and in the two unpatched runs."""
 
     value: float
     clean: float
@@ -55,10 +55,10 @@ class PatchedPath:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class PathSweep:
-    """A metric after each path into one head was patched, beside the two runs as they are.
+    """A metric after each path into one head was patched, and in the two unpatched runs.
 
     ``values`` is (3, layers before the receiver's, n_head): into its q, k and v, from every earlier
-    head. NaN is not computed yet. The rest is as in ``PatchSweep``.
+    head; NaN if not computed yet. The rest is as in ``PatchSweep``.
     """
 
     receiver: tuple[int, int]
@@ -71,7 +71,7 @@ class PathSweep:
 
     @property
     def restored(self) -> Numbers:
-        """The share of the way from the corrupted run to the clean one: 0 there, 1 here."""
+        """The share of the way from the corrupted run, 0, to the clean one, 1."""
         return share_restored(self.values, self.clean, self.corrupted)
 
     def __repr__(self) -> str:
@@ -101,11 +101,11 @@ def patch_path(
     """Patch the direct path from a head's output to another head's q, k or v, at all positions.
 
     The ``sender`` is named as "8.6", the ``receiver`` as "9.9". The stream that the receiver's q, k
-    or v reads changes by the difference of the sender's outputs in the two runs, its norm's scale
-    included. Keys and values that a receiver shares with others change for all of them.
+    or v reads changes by the difference of the sender's outputs in the two runs, and its norm's
+    scale with it. Keys and values that a receiver shares with others change for all of them.
 
     Raises ``PatchError`` for a receiver that doesn't come after the sender, ``EditError`` for a
-    head that isn't there, and what ``patch_sweep`` raises.
+    head that doesn't exist, and what ``patch_sweep`` raises.
     """
     (first, writer), (second, reader) = (_head(model, named) for named in (sender, receiver))
     if second <= first:
@@ -136,7 +136,7 @@ def patch_paths(
 
     ``progress`` is called after every layer of senders with the paths so far and the share that is
     done; an exception that it raises ends the sweep. The other arguments and errors are those of
-    ``patch_path``; a ``receiver`` in layer 0 has no earlier head, and no values.
+    ``patch_path``; a ``receiver`` in layer 0 has no earlier heads, so no values.
     """
     layer, head = _head(model, receiver)
     runs = paired_runs(model, clean, corrupted, answer, direction, metric, causal, edits, reference)
@@ -166,7 +166,7 @@ def _sweep(to: _Receiver, values: Numbers) -> PathSweep:
 
 
 def _output_difference(runs: PairedRuns, layer: int) -> Tensor:
-    """Every head's output to the stream in the other run, less that in this one: (nh, T, C)."""
+    """Every head's output to the stream in the other run, minus that in this one: (nh, T, C)."""
     outputs = [run.stage("head_output", layer)[0] for run in (runs.source, runs.into)]
     W_O, _ = runs.model.merging(layer)  # (nh, hs, C)
     with torch.inference_mode():
@@ -190,7 +190,7 @@ def _project_streams(to: _Receiver, into: Into, streams: Tensor) -> Tensor:
     block = to.runs.model.network.blocks[to.layer]
     W, b = block.attention.reading(into, to.head)
     with torch.inference_mode():
-        # By ``forward``, which calls no hook: a run in another thread may have hooked the modules.
+        # With ``forward``, which calls no hooks: a run in another thread may have hooked modules.
         read: Tensor = block.attention_norm.forward(streams) @ W + b
         if (norm := block.attention.head_norm(into)) is not None:
             read = norm.forward(read)

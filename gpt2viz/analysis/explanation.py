@@ -2,9 +2,9 @@
 
 The stream at a token is a sum of what the embeddings, the earlier heads, their biases and the
 earlier MLPs wrote there (Elhage et al. 2021, "A Mathematical Framework for Transformer Circuits").
-With a norm's scale held at the run's own, the norm is linear, and so are W_Q, W_K and, in some
-models, the turn by positions: both are sums of parts, and q·k is a sum over pairs of them. Nothing
-is trained or left over. Holding the scale is a convention: removing a part would change it.
+With a norm's scale fixed at the run's own, the norm is linear, and so are W_Q, W_K and, in some
+models, RoPE: query and key are sums of parts, and q·k is a sum over pairs of them. Nothing is
+trained or left over. Fixing the scale is a convention: removing a part would change it.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ PartKind = Literal["token", "position", "head", "bias", "mlp", "constant", "roun
 class Part(str):
     """A part of a query, key, value or logit, by what wrote it: equal to its name, "head 0.0".
 
-    ``kind`` "head" has a ``layer`` and a ``head``; "bias" (of a layer's merging of its heads) and
+    ``kind`` "head" has a ``layer`` and a ``head``; "bias" (b_O of a layer) and
     "mlp" have a ``layer``; the others have neither. "rounding" is that of the run's float32.
     """
 
@@ -62,11 +62,11 @@ class ScoreExplanation:
     """One raw score as a sum over pairs of parts.
 
     ``names`` are the n parts, by what wrote, each a ``Part``: "token", "position", then of every
-    earlier layer its heads ("head 0.0"), the bias of their merging ("bias 0") and "mlp 0"; last
+    earlier layer its heads ("head 0.0"), their b_O ("bias 0") and "mlp 0"; last
     "constant", which is the norm's bias through W_Q or W_K, and b_Q or b_K. There is no "position"
-    where positions turn queries and keys, and no "bias" without b_O. A head's b_V belongs to the
-    head. ``table`` (n, n) has the query's parts down and the key's across; it sums to ``score``,
-    the run's own q·k, but for float32's rounding in the run.
+    in models with RoPE, and no "bias" without b_O. A head's b_V belongs to the head. ``table``
+    (n, n) has the query's parts as rows and the key's as columns; it sums to ``score``,
+    the run's own q·k, except for float32's rounding in the run.
     """
 
     layer: int
@@ -86,8 +86,8 @@ class ScoreExplanation:
         With ``side`` "key", row t is what the head's weight on token t, times that token's value,
         adds to the head's column of ``table``, across the query's parts; over the tokens it sums
         to that column. "query" splits the head's row, across the key's parts. A head that an
-        edit switched off has zeros. Raises ``ArgumentError`` for a part that is no head, and for a
-        head whose output is a mean, which comes from no token of this text.
+        edit switched off has zeros. Raises ``ArgumentError`` for a part other than a head, and for
+        a head whose output is a mean, which comes from no token of this text.
         """
         position = self.key if side == "key" else self.query
         by_token = self._stream.opened(side, position, self._head_of(name))  # (T, hs)
@@ -113,8 +113,8 @@ class RowExplanation:
 
     ``keys`` (S,) are those keys' positions and ``scores`` (S,) the run's own numbers. Softmax
     ignores what they all share: ``deviation`` leaves it out, and explains the weights. ``names``
-    are as for ``ScoreExplanation``. What belongs to a single key is computed on demand: nothing of
-    size (S, n) is kept.
+    are as for ``ScoreExplanation``. The parts of a single key are computed on demand: nothing of
+    size (S, n) is stored.
     """
 
     layer: int
@@ -124,7 +124,7 @@ class RowExplanation:
     keys: NDArray[np.int64]
     scores: Numbers
     divisor: float
-    """What the scores are divided by before the softmax: √hs, and more in some models."""
+    """The divisor of the scores before the softmax: √hs, and more in some models."""
     _stream: _Stream = field(repr=False)
     _q: Numbers = field(repr=False)
 
@@ -155,7 +155,7 @@ class RowExplanation:
         return self.table(key) - self.mean
 
     def at(self, key: int) -> ScoreExplanation:
-        """The score with one key, to split further. Raises ``PlaceError`` as ``table`` does."""
+        """The score with one key, to be split further. Raises ``PlaceError`` as ``table`` does."""
         score = float(self.scores[self.row_of(key)])
         return self._stream.score(self.query, self._q, key, score)
 
@@ -164,9 +164,9 @@ class RowExplanation:
     ) -> float:
         """The weight that ``key`` would have if a pair of parts added nothing to any score.
 
-        Recomputes the row's softmax, the norm's scale held. One part alone: all its pairs. Raises
-        ``PlaceError`` as ``table`` does, ``ArgumentError`` for an unknown part or none at all. See
-        ``ablated_part_weight`` for a part that is taken from the query and from every key.
+        Recomputes the row's softmax, with the norm's scale fixed. Given one part, all its pairs.
+        Raises ``PlaceError`` as ``table`` does, ``ArgumentError`` for an unknown part or none. See
+        ``ablated_part_weight`` for removing a part from the query and from every key.
         """
         if query_part is None and key_part is None:
             raise ArgumentError("name a part of the query, of the key, or one of each")
@@ -176,7 +176,7 @@ class RowExplanation:
         return float(self._softmax(self.scores - self._stream.dot_keys(self.keys, query, part))[n])
 
     def ablated_part_weight(self, key: int, part: str) -> float:
-        """The weight that ``key`` would have if a part had written nothing, the norm's scale held.
+        """The weight that ``key`` would have if a part had written nothing, at fixed norm scales.
 
         Recomputes the row's softmax without the part in the query and in every key. Raises what
         ``ablated_weight`` does.
@@ -194,7 +194,7 @@ class RowExplanation:
 
         ``query_parts`` (n,) selects parts of the query; ``carried`` has the key's parts that carry
         the token: "token", and heads by their names, with their weights (T,) at its positions.
-        Only the embedding is exchanged; all norms' scales are held, as everywhere here.
+        Only the embedding is exchanged; all norms' scales are fixed, as everywhere here.
         """
         return self._stream.by_token(key, self._q[query_parts].sum(axis=0), carried)
 
@@ -202,8 +202,8 @@ class RowExplanation:
     def by_distance(self) -> Numbers | None:
         """The raw scores that the mean of the row's keys would have at the position of each: (S,).
 
-        Keys are averaged before positions turn them, so these differ by distance alone. None if
-        positions turn no keys.
+        Keys are averaged before RoPE, so the scores differ only by distance. None in models
+        without RoPE.
         """
         model, site = self._stream.model, (self.layer, self.head)
         if not model.network.blocks[self.layer].attention.rotates:
@@ -243,9 +243,9 @@ def explain_score(
 ) -> ScoreExplanation:
     """Decompose the raw score of a query with a key.
 
-    Works with the mask off, for keys that the mask hides, and in edited runs, of whose own parts
-    it is. Raises ``PlaceError`` for a layer, head or token that isn't there, ``EditError`` for an
-    edit after which the run can't be taken apart, ``ArgumentError`` for a trace of another model.
+    Works with the mask off, for keys that the mask hides, and in edited runs, with their edited
+    parts. Raises ``PlaceError`` for a layer, head or token that doesn't exist, ``EditError`` for an
+    edit after which the run can't be decomposed, ``ArgumentError`` for a trace of another model.
     """
     stream = _Stream(model, trace, layer, head)
     stream.check(query, key)
@@ -272,8 +272,8 @@ def value_parts(
 ) -> dict[Part, Numbers]:
     """A head's value at a token, split by what wrote it: (hs,) for each part.
 
-    The parts are named as ``ScoreExplanation.names``, b_V being in "constant"; their sum is the
-    run's own value but for float32's rounding. Raises what ``explain_score`` does.
+    The parts are named as ``ScoreExplanation.names``, with b_V in "constant"; their sum is the
+    run's own value except for float32's rounding. Raises what ``explain_score`` does.
     """
     stream = _Stream(model, trace, layer, head)
     stream.check(position)
@@ -287,7 +287,7 @@ class _Stream:
     def __init__(self, model: Model, trace: Trace, layer: int, head: int) -> None:
         check_run(trace, model)
         check_decomposable(trace.edits)
-        trace.stage("q", layer, head)  # raises for a layer or head that isn't there
+        trace.stage("q", layer, head)  # raises for a layer or head that doesn't exist
         self.model, self.trace, self.layer, self.head = model, trace, layer, head
         self.names = _parts(model, layer)
         self._reads = {
@@ -296,7 +296,7 @@ class _Stream:
         }
 
     def check(self, *positions: int) -> None:
-        """Raise ``PlaceError`` for a token that isn't there."""
+        """Raise ``PlaceError`` for a token that doesn't exist."""
         T = len(self.trace.token_ids)
         for position in positions:
             if not (isinstance(position, SupportsIndex) and 0 <= position < T):
@@ -311,27 +311,27 @@ class _Stream:
         )
 
     def mean_parts(self, side: Side, positions: Positions) -> Numbers:
-        """The parts of the queries or keys at some positions, their mean: (n, hs)."""
+        """The parts of the mean query or key over some positions: (n, hs)."""
         if len(positions) > 1 and self.model.network.blocks[self.layer].attention.rotates:
             return np.array([self._part(side, n, positions).mean(axis=0) for n in self.names])
         parts = self.mean_reading(self._reads[side], positions)
         return self._rotate(side, parts[:, None], positions[:1])[:, 0]
 
     def mean_reading(self, reads: Reading, positions: Positions) -> Numbers:
-        """The parts of what a head reads at some positions, not turned, their mean: (n, hs)."""
+        """The parts of the mean of a head's readings at some positions, before RoPE: (n, hs)."""
         shares = np.zeros(len(self.trace.token_ids))
         shares[positions] = 1 / self._scale[positions] / len(positions)
         return np.vstack([self._sum_outputs(shares) @ reads.weight, reads.bias])
 
     def _sum_outputs(self, shares: Numbers) -> Numbers:
-        """Each part's output, summed over the positions with these shares (T,): (n - 1, C).
+        """Each part's output, times each position's share (T,), summed: (n - 1, C).
 
-        Summed before projection, which is right where all are rotated equally, if at all.
+        Summed before projection, which is right if all are rotated equally or not at all.
         """
         trace, there = self.trace, np.flatnonzero(shares)
         some = slice(there[0], there[-1] + 1)
 
-        def sum_of(written: Array) -> Numbers:  # without a copy in double
+        def sum_of(written: Array) -> Numbers:  # without a copy in double precision
             total: Numbers = np.einsum("t,tc->c", shares[some], written[some])
             return total
 
@@ -372,13 +372,13 @@ class _Stream:
         return [trace.stage("token_embedding")[0][positions]]
 
     def _rotate(self, side: Side, x: Numbers, positions: Positions) -> Numbers:
-        """Turn parts (…, P, hs) to some positions, by the scale of a head's own norm too."""
+        """Rotate parts (…, P, hs) to some positions, and apply the scale of a head's own norm."""
         return rotate(
             self.model, self.layer, x / self._own_scale(side, positions)[:, None], positions
         )
 
     def _own_scale(self, side: Side, positions: Positions) -> Numbers:
-        """The σ of the head's own norm of queries or keys at some positions, 1 without: (P,)."""
+        """The σ of a head's own norm of queries or keys at some positions, 1 without one: (P,)."""
         norm = self._reads[side].norm
         if norm is None:
             return np.ones(len(positions))
@@ -403,7 +403,7 @@ class _Stream:
         return self._attention_factor(layer) * W_O, self._attention_factor(layer) * b_O
 
     def _writes(self, layer: int, head: int) -> Numbers:
-        """W_O of a head (hs, C), in the same way."""
+        """W_O of a head (hs, C); zeros likewise."""
         return self._attention_factor(layer) * double(self.model.merging(layer)[0][head])
 
     def _attention_factor(self, layer: int) -> float:

@@ -1,9 +1,9 @@
-"""The fewest heads that keep an answer: all others become their means, one after the other.
+"""The fewest heads that keep an answer: all others are replaced by their means, one by one.
 
-Which part of a model is enough for what it does is the question of Conmy et al. 2023, "Towards
-Automated Circuit Discovery for Mechanistic Interpretability", who cut edges by a threshold. Here
-whole heads are given up, each time the one that is missed least, down to none: a curve of size
-against faithfulness, and no threshold before it is seen.
+Conmy et al. 2023, "Towards Automated Circuit Discovery for Mechanistic Interpretability", ask
+which part of a model is enough for what it does, and cut edges by a threshold. Here whole heads
+are removed, each time the one that matters least, until none is left: a curve of size against
+faithfulness, which needs no threshold in advance.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ from gpt2viz.run.means import Reference, check_reference, mean_output
 from gpt2viz.run.stages import module_of
 
 Head = tuple[int, int]
-#: Of the heads left, one in so many is given up before all others are tried again.
+#: Of the heads left, one in so many is removed before all others are tried again.
 _SHARE = 32
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class FewestHeads:
-    """Heads in the order in which they were given up, and how much of the answer each time left.
+    """Heads in the order in which they were removed, and the faithfulness after each.
 
-    ``given_up`` are (layer, head), the least missed first. ``faithfulness`` (len(given_up) + 1,)
+    ``given_up`` are the removed heads, (layer, head). ``faithfulness`` (len(given_up) + 1,)
     begins with 1, that of the whole model; ``faithfulness[n]`` is without the first n of them: how
     far apart the two texts' logit differences of ``answer``, (right, wrong), still are, as a share
     of how far apart the whole model's are. ``n_heads`` is how many the model has.
@@ -48,10 +48,10 @@ class FewestHeads:
     faithfulness: Numbers
 
     def keeping(self, share: float = 0.9) -> tuple[Head, ...] | None:
-        """The fewest heads on the way that kept a ``share`` of the answer, in their order.
+        """The fewest heads on the way that kept a ``share`` of the answer, in the model's order.
 
-        They may exceed 1 by no more than they may miss it: heads that only oppose the others
-        are part of what keeps it. None while the search isn't finished. Raises ``ArgumentError``.
+        Their faithfulness may exceed 1 by no more than it may fall below: heads that only oppose
+        others also count. None while the search isn't finished. Raises ``ArgumentError``.
         """
         if not 0 <= share <= 1:
             raise ArgumentError(f"A share is from 0 to 1, not {share!r:.40}.")
@@ -88,14 +88,14 @@ def fewest_heads(
     reference: Reference | None = None,
     progress: Callable[[FewestHeads, float], object] | None = None,
 ) -> FewestHeads:
-    """Give up one head after the other, each time the one that is missed least.
+    """Remove one head after the other, each time the one that matters least.
 
-    A head that is given up outputs its mean over both texts, position by position, or over those
-    of a ``reference``; so it no longer distinguishes them. The next to go is the one without which
-    the faithfulness stays nearest to 1. While more than 63 are left, a thirty-second of them goes
-    before the others are tried again, as if their effects added up; ``faithfulness`` is always
-    measured by runs. ``tries`` is how many circuits are run, on both texts, each from the first
-    layer on that lacks another head. ``progress`` is called after every batch with the result so
+    A removed head outputs its mean over both texts, position by position, or over those
+    of a ``reference``; so it no longer distinguishes them. The next one removed is that without
+    which the faithfulness stays nearest to 1. While more than 63 are left, a thirty-second of them
+    is removed before the others are tried again, as if effects were additive; ``faithfulness`` is
+    always measured by runs. ``tries`` is how many circuits are run, on both texts, each from the
+    first layer that lacks another head. ``progress`` is called after every batch with the result so
     far and the share that is done; an exception that it raises ends the search. The other arguments
     are as for ``patch_sweep``.
 
@@ -132,7 +132,7 @@ def tries(n_heads: int) -> int:
 
 
 def _rounds(n_heads: int) -> Iterator[tuple[int, int]]:
-    """Yield the number of heads left before each round, and of those that it gives up."""
+    """Yield the number of heads left before each round, and how many it removes."""
     while n_heads:
         n = max(1, n_heads // _SHARE)
         yield n_heads, n
@@ -140,7 +140,7 @@ def _rounds(n_heads: int) -> Iterator[tuple[int, int]]:
 
 
 def _next_heads(alone: Numbers, now: float, n: int) -> list[int]:
-    """The next n heads to go, by the faithfulness ``alone`` (B,) without each, as if additive."""
+    """The next n heads to remove, by faithfulness ``alone`` (B,) without each, as if additive."""
     chosen: list[int] = []
     for _ in range(n):
         missed = np.abs(alone + (alone - now)[chosen].sum() - 1)
@@ -150,9 +150,9 @@ def _next_heads(alone: Numbers, now: float, n: int) -> list[int]:
 
 
 class _Circuit(NamedTuple):
-    """Two runs in which the heads that are ``gone`` (n_layer, nh) put out their means.
+    """Two runs in which the heads that are ``gone`` (n_layer, nh) output their means.
 
-    ``means`` is (nh, T, hs) a layer; ``whole`` is how far apart both runs are with all heads.
+    ``means`` is (nh, T, hs) per layer; ``whole`` is how far apart both runs are with all heads.
     """
 
     runs: PairedRuns
@@ -163,7 +163,7 @@ class _Circuit(NamedTuple):
     def give_up(
         self, n: int, now: float, report: Callable[[int], None]
     ) -> tuple[list[Head], list[float]]:
-        """Give up the n heads that are missed least: their list, and the faithfulness after each.
+        """Remove the n heads that matter least: their list, and the faithfulness after each.
 
         ``now`` is the faithfulness before; ``report`` is as for ``faithfulness``.
         """
@@ -179,7 +179,7 @@ class _Circuit(NamedTuple):
     def faithfulness(
         self, gone: Tensor, streams: Sequence[Tensor], report: Callable[[int], None]
     ) -> Numbers:
-        """The faithfulness (B,) of circuits that lack more heads, all that are ``gone`` in each.
+        """The faithfulness (B,) of circuits that lack more heads: those ``gone`` in each.
 
         ``gone`` is (B, n_layer, nh), and ``streams`` are this circuit's. ``report`` is called with
         the number of circuits of each batch.
@@ -222,7 +222,7 @@ class _Circuit(NamedTuple):
         return logit_gap(self._run(joining, changes), self.runs.answer) / self.whole
 
     def _run(self, streams: Mapping[int, Tensor], changes: Sequence[tuple[str, Change]]) -> Array:
-        """The last logits (B, n_vocab) of runs that go on from streams before layers."""
+        """The last logits (B, n_vocab) of runs resumed from streams before layers."""
         runs, causal = self.runs, self.runs.into.causal
         return run_from(runs.model, streams, changes, causal=causal, explicit=False, past=runs.past)
 

@@ -1,4 +1,4 @@
-"""Continue a text: choose the next token from a trace, append it, read again."""
+"""Continue a text: choose the next token from a trace, append it, run again."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from gpt2viz.run.tracer import trace as run
 class Choice:
     """One token as the model saw it before it was appended.
 
-    ``text`` is the token's own, for reading; of a part of a character its bytes, as ``\\xNN``.
+    ``text`` is the token's own, for reading; for part of a character its bytes, as ``\\xNN``.
     ``probability`` is the model's own, over the whole vocabulary; ``rank`` 1 is the most
     probable token; ``surprise`` is −log₂ of the probability, in bits: finite even where the
-    probability is too small for a number in double precision, and is 0.
+    probability is so small that it is 0 in double precision.
     """
 
     token: int
@@ -42,8 +42,8 @@ def draw(
     """The id of the token that comes after the trace's last one.
 
     Drawn from ``sampling_distribution`` with the same arguments; temperature 0, the default,
-    takes the most probable token ("greedy"). The draw depends on the seed and the number of
-    tokens alone, so that taking a step back and going on gives the same text again. Raises
+    takes the most probable token ("greedy"). The draw depends only on the seed and the number of
+    tokens, so going one step back and continuing gives the same text again. Raises
     ``ArgumentError`` for settings that ``sampling_distribution`` refuses, and a seed below 0.
     """
     check_settings(temperature, top_k, top_p, seed)
@@ -56,7 +56,7 @@ def draw(
 
 
 def appraise(trace: Trace, token: int, position: int = -1) -> Choice:
-    """The model's probability of a token after that at ``position``, by default the last."""
+    """The model's probability of a token after the one at ``position``, by default the last."""
     logits = trace.logits_at(position)
     log_probability = log_softmax(logits)[token]
     rank = 1 + int((logits > logits[token]).sum())
@@ -76,7 +76,7 @@ def generate(
     top_p: float = 1.0,
     seed: int = 0,
 ) -> Iterator[Choice]:
-    """Continue a text by up to ``n_new`` tokens, each read with all that stands before it.
+    """Continue a text by up to ``n_new`` tokens, each chosen given all before it.
 
     Each is drawn by ``sampling_distribution`` and ``seed``; by default the most probable one. With
     the causal mask on, only the new token is run: see ``gpt2viz.trace``'s ``reuse``. Text and new

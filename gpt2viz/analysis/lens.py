@@ -1,6 +1,6 @@
-"""From the residual stream to the prediction: when it is decided, and what wrote it.
+"""From the residual stream to the prediction: when it is decided, and what contributed to it.
 
-Both methods read the stream as the model's own last step does: final norm, then the
+Both methods read the stream as the model's own last step does: with the final norm, then the
 unembedding.
 """
 
@@ -37,7 +37,7 @@ class LogitLens:
     every layer. ``positions`` are the P tokens read. The arrays are (S, P): ``top`` the
     vocabulary ids of the most probable tokens, ``probability`` theirs, ``entropy`` of the whole
     distribution in bits, and ``rank`` that of ``answer`` (P,), by default the model's own token at
-    the end of the stream: 1 is first.
+    the end of the stream: 1 is the most probable.
     """
 
     sites: tuple[tuple[str, int | None], ...]
@@ -63,8 +63,8 @@ def logit_lens(
     """Read the stream after every step as if it were the last (nostalgebraist 2020).
 
     "interpreting GPT: the logit lens": final norm and unembedding of a stream (T, C) that
-    they were not trained for; what comes out is a reading, not a prediction of the model. Only
-    the end of the stream gives the model's own. ``positions`` are the tokens to read
+    they were not trained for; the result is a reading, not a prediction of the model, except at
+    the end of the stream. ``positions`` are the tokens to read
     at, all by default; no (T, n_vocab) array is kept. ``answers``, a token for each position by its
     id or text, are followed in place of the model's own, to compare two runs. Raises ``PlaceError``
     for a position that the text doesn't have or an id outside the vocabulary, ``TextError`` for a
@@ -101,7 +101,7 @@ def logit_lens(
 def _stream_logits(model: Model, stream: NDArray[np.float32]) -> Tensor:
     """Final norm and unembedding: streams (…, C) -> logits (…, n_vocab) in double.
 
-    By ``forward``, which calls no hook: a run in another thread may have hooked the modules.
+    With ``forward``, which calls no hooks: a run in another thread may have hooked the modules.
     """
     network = model.network
     with torch.inference_mode():
@@ -114,8 +114,8 @@ class Contributions:
     """Each part's contribution to one logit, or to the difference of two.
 
     ``heads`` is (n_layer, n_head), ``attention_bias`` and ``mlp`` are (n_layer,), the others one
-    number each; None is a part that the model hasn't got. Together they are ``total``, which equals
-    ``logit``, the model's own number, but for rounding.
+    number each; None is a part that the model doesn't have. They sum to ``total``, which equals
+    ``logit``, the model's own number, except for rounding.
     """
 
     position: int
@@ -160,11 +160,11 @@ def contributions(
     of this run, the logit is linear in the stream: each part x adds ((x − mean x) / σ · gain) · u,
     without a mean for RMSNorm. Here u is the token's row of the unembedding, or the difference of
     two rows where ``versus`` is given; both are ids or texts. Unit: nats of logit. It leaves out
-    what a part did by changing what later parts read. A part switched off wrote nothing.
+    a part's indirect effects, through later parts. A part that is switched off wrote nothing.
 
     Raises ``PlaceError`` for a position that the text doesn't have or an id outside the
     vocabulary, ``TextError`` for a text that isn't one token, ``EditError`` for an edit after
-    which the run can't be taken apart, and ``ArgumentError`` for a trace of another model.
+    which the run can't be decomposed, and ``ArgumentError`` for a trace of another model.
     """
     whole = route(model, trace, token, position, versus)
     rest, heads = whole.rest, whole.heads.sum(axis=2)
@@ -191,10 +191,10 @@ class Route:
     """One logit, or the difference of two, split by the tokens that every head attended to.
 
     ``heads`` (n_layer, n_head, T) is the contribution of each source token through each head.
-    ``rest`` has all else by its ``Part``: "token" and "position", the embeddings at the query;
+    ``rest`` has everything else by its ``Part``: "token" and "position", the query's embeddings;
     "bias 0" and "mlp 0" of every layer; "constant", the final norm's bias; "head 0.1" where an edit
-    put a mean, which no token of this text gave; and "rounding", of the run's float32. ``heads``
-    and ``rest`` sum to ``logit``, the run's own number.
+    put a mean, which came from no token of this text; and "rounding", of the run's float32.
+    ``heads`` and ``rest`` sum to ``logit``, the run's own number.
     """
 
     query: int
@@ -220,9 +220,9 @@ class Route:
     def opened(self, layer: int, head: int, source: int) -> dict[Part, float]:
         """Split one cell by what wrote the source token's value.
 
-        The parts are named as those of ``ScoreExplanation``, b_V being in "constant"; with
-        "rounding" they sum to the cell. The weight and all norms' scales are held. Raises
-        ``PlaceError`` for a layer, head or token that isn't there.
+        The parts are named as those of ``ScoreExplanation``, with b_V in "constant"; with
+        "rounding" they sum to the cell. The weight and all norms' scales are fixed. Raises
+        ``PlaceError`` for a layer, head or token that doesn't exist.
         """
         values = value_parts(self._model, self._trace, layer, head, source)
         along = self._shares[layer, head, source] * self._toward[layer, head]  # (hs,)
@@ -247,10 +247,10 @@ def route(
 ) -> Route:
     """Decompose a logit after the token at ``query``, the last by default, by source tokens.
 
-    As ``contributions``, with every head opened: its output is a sum over the tokens that it
-    attended to, of weight times value through W_O. The run's weights and norms' scales are held, so
-    nothing is left over, in double precision. In an edited run the weights and outputs are those
-    that it had.
+    As ``contributions``, with every head split: its output is a sum over the tokens that it
+    attended to, of weight times value through W_O. The run's weights and norms' scales are fixed,
+    so nothing is left over, in double precision. An edited run's weights and outputs are those
+    after the edits.
 
     Raises what ``contributions`` raises.
     """
@@ -264,7 +264,7 @@ def routes(
     query: int | None = None,
     versus: int | str | None = None,
 ) -> list[Route]:
-    """As ``route``, of several tokens, for which each layer's W_O is read once."""
+    """As ``route``, for several tokens, reading each layer's W_O only once."""
     check_run(trace, model)
     check_decomposable(trace.edits)
     ids = [token_id(model, token) for token in tokens]
@@ -273,7 +273,7 @@ def routes(
     norm = Norm.of(model.network.final_norm)
     sigma = norm.sigma(vector_at(trace, ("residual_out", model.config.n_layer - 1), query))
     rows = [_unembedding(model, token, versus) for token in ids]
-    # Centring the direction is the same as taking the mean off every part.
+    # Centring the direction is the same as subtracting the mean from every part.
     directions = [norm.centre(norm.gain * u / sigma) for u in rows]  # (C,) each
     merging = (double(model.merging(n)[0]) for n in range(model.config.n_layer))  # (nh, hs, C)
     toward = np.array([[W_O @ direction for direction in directions] for W_O in merging])
@@ -319,7 +319,7 @@ def _route(
 
 
 def _unembedding(model: Model, token: int, versus: int | None) -> Numbers:
-    """A token's row of the unembedding, less that of another where there is one: (C,)."""
+    """A token's row of the unembedding, minus that of another if given: (C,)."""
     rows = model.network.lm_head.weight
     return double(rows[token]) - (0 if versus is None else double(rows[versus]))
 

@@ -1,7 +1,7 @@
 """Two checkpoints of one model, compared: their weights, and what their heads do.
 
 A head can change in two ways: its own weights changed, so that it does something else with the
-very stream that it read before; or layers below it changed, and it reads another stream. The first
+same stream; or earlier layers changed, so that it reads another stream. The first
 is measured by letting each attention of ``after`` read the stream of ``before``; both together by
 running ``after``.
 
@@ -11,7 +11,7 @@ Distances are of four kinds (``MEASURES``), a mean over a text's tokens each:
   share of the length of the stream of ``before`` that it reads;
 - *pattern*: the total variation of the rows of a head's weights, ½ Σ |after − before|: 0 for the
   same row, 1 for rows that share no key (Levin & Peres 2017, "Markov Chains and Mixing Times",
-  section 4.1). All rows count the same but the first token's, which has one key and is left out;
+  section 4.1). All rows count equally except the first token's, which has one key and is left out;
 - either with the head's *own* change alone, on the stream of ``before``.
 
 A text's loss is that of the tokens in its second half, with the first half as context.
@@ -236,7 +236,7 @@ def equal_words(before: Model, after: Model) -> str:
 
 
 def _ranges(numbers: Sequence[int]) -> str:
-    """Rising numbers in words, such as "0 to 11, 13"."""
+    """Ascending numbers in words, such as "0 to 11, 13"."""
     consecutive = groupby(enumerate(numbers), key=lambda pair: pair[1] - pair[0])
     runs = [[n for _, n in run] for _, run in consecutive]
     return ", ".join(
@@ -247,9 +247,9 @@ def _ranges(numbers: Sequence[int]) -> str:
 def rounding(before: Model, after: Model, sample: Sequence[Sequence[int]]) -> Numbers:
     """Each distance that rounding alone would give, as in a row of ``Pair.distances``.
 
-    ``before`` is compared with itself, each weight off by a random error as large as storing it in
-    16 bits makes: bfloat16 if either model's weights are of that format, else float16. The mean
-    over a ``sample`` of passages, ids each.
+    ``before`` is compared with itself, each weight changed by a random error as large as storing it
+    in 16 bits causes: bfloat16 if either model's weights are of that format, else float16. The mean
+    over a ``sample`` of passages, given as ids.
     """
     weights = (model.network.embedding.weight for model in (before, after))
     coarse = any(torch.equal(weight, weight.bfloat16().float()) for weight in weights)

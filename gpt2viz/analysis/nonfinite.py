@@ -1,4 +1,4 @@
-"""NaN and infinity in a run: weights can be so large that float32 has no room left."""
+"""NaN and infinity in a run: weights can be so large that float32 overflows."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gpt2viz.run.trace import Trace
 class NotFinite:
     """A tensor of a run that holds NaN or infinity.
 
-    ``label`` is what the stage is called, ``layer`` the one it belongs to, if any, ``n_nan`` and
+    ``label`` is the stage's name, ``layer`` the one it belongs to, if any, ``n_nan`` and
     ``n_infinite`` of its ``n_numbers`` are not finite.
     """
 
@@ -36,7 +36,7 @@ class NotFinite:
 def first_not_finite(trace: Trace) -> NotFinite | None:
     """The first tensor of the run that isn't finite; None if its outputs are finite.
 
-    A masked score is −∞ by rule and doesn't count. NaN and infinity propagate from tensor to
+    A masked score is −∞ by design and doesn't count. NaN and infinity propagate from tensor to
     tensor, so if the last ones are finite no earlier one is checked.
     """
     ends = (trace.stage("final_norm"), trace.next_token_probabilities)

@@ -1,8 +1,8 @@
 """Numbers that follow from a model's weights alone, cached on disk.
 
-Each is a file in the folder ``weights`` of ``settings.cache()``, named after the checksum of all
-that decides it: the weights' files, the model's config, and the code that computes it. So numbers
-of other weights, or of another version, are never mistaken for them.
+Each is a file in the folder ``weights`` of ``settings.cache()``, named after the checksum of
+everything that determines it: the weights' files, the model's config, and the code that computes
+it. So numbers of other weights, or of another version, are never used by mistake.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from gpt2viz.files import whole
 from gpt2viz.model.checkpoint import Model
 from gpt2viz.model.fingerprint import sha256_of
 
-#: Bytes of all files together; the least recently used one is deleted first.
+#: The most bytes of all files together; the least recently used one is deleted first.
 LARGEST = 500_000_000
 
 Arrays = Mapping[str, NDArray[np.float64]]
 #: Called with the share that is done; an exception that it raises ends the work.
 Progress = Callable[[float], object]
 
-#: The files whose code decides the numbers.
+#: The files whose code determines the numbers.
 _CODE = [Path(getfile(x)) for x in (HeadCircuit, composition, weight_scores)]
 
 _WAYS: tuple[Into, ...] = get_args(Into)
@@ -62,7 +62,7 @@ def cached_composition(model: Model, progress: Progress) -> Composition:
 def load_or_make(model: Model, what: str, make: Callable[[], Arrays]) -> Arrays:
     """The result of ``make``, cached for the same weights; ``what`` names the numbers.
 
-    A broken file is made again. If nothing can be written, nothing is cached, which is no
+    A broken file is made again. If nothing can be written, nothing is cached, without an
     error. A model that wasn't read from files, or whose files have changed, is never cached.
     """
     path = _path(model, what)

@@ -1,10 +1,10 @@
 """Activation patching: a piece of one run put into another, over the whole model.
 
-Two texts that differ in one thing are run; a piece of one run goes into the other, and the answer
-shows how much of the difference comes along (Meng et al. 2022, "Locating and Editing Factual
-Associations in GPT"; Wang et al. 2022, "Interpretability in the Wild"). Zhang & Nanda 2023,
-"Towards Best Practices of Activation Patching", on the choices: the logit difference first, texts
-of one length.
+Two texts that differ in one thing are run; a piece of one run is put into the other, and the answer
+shows how much of the difference it carries (Meng et al. 2022, "Locating and Editing Factual
+Associations in GPT"; Wang et al. 2022, "Interpretability in the Wild"). The defaults follow Zhang &
+Nanda 2023, "Towards Best Practices of Activation Patching": the logit difference, and texts of
+equal length.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ from gpt2viz.run.tracer import reference_run, token_id, token_ids, trace
 
 N = TypeVar("N", float, NDArray[np.float64])
 Direction = Literal["denoise", "noise"]
-#: One next token, or two: each by its id or its text.
+#: One next token, or two, each by its id or its text.
 Answer = int | str | Sequence[int | str]
 Metric = Literal["logit difference", "probability", "divergence"]
 
-#: Tokens that go through the model at once: more take memory and save no time.
+#: Tokens that are run at once: more take memory and save no time.
 AT_ONCE = 512
 
 
@@ -70,7 +70,7 @@ class PairedRuns(NamedTuple):
 
     @property
     def at_once(self) -> int:
-        """The number of runs that go through the model together."""
+        """The number of runs in a batch."""
         T = len(self.into.token_ids)
         return max(1, AT_ONCE // max(T - self.n_shared, T // 8))  # all have the keys of T tokens
 
@@ -150,9 +150,9 @@ def paired_runs(
     edits: Edits,
     reference: Reference | None,
 ) -> PairedRuns:
-    """Run both texts, which must differ and have as many tokens.
+    """Run both texts, which must differ and have equally many tokens.
 
-    Raises ``PatchError`` where they don't, where right and wrong answer are one, or where both
+    Raises ``PatchError`` if they don't, if right and wrong answer are the same, or if both
     runs have the same metric; ``ArgumentError`` for an unknown direction or metric; and what
     ``trace`` raises.
     """
@@ -179,7 +179,7 @@ def paired_runs(
 
 
 def check_pair(model: Model, clean: Sequence[int], corrupted: Sequence[int]) -> None:
-    """Raise ``PatchError`` for ids that can't be patched between: the same, or not as many."""
+    """Raise ``PatchError`` for texts that can't be patched: equal, or of different lengths."""
     if list(clean) == list(corrupted):
         raise PatchError("Both texts are the same: there is nothing to patch. Change one word.")
     check_as_long(model, clean, corrupted)
@@ -213,19 +213,19 @@ def _layer_of(module: str) -> int:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class PatchSweep:
-    """A metric after each patch, beside the two runs as they are.
+    """A metric after each patch, and in the two unpatched runs.
 
     ``values`` is (n_layer, T) for the stream before a layer ("residual_in") and for what
     "attention_output" and "mlp_output" add to it; (n_layer, n_head) for a head's "head_output",
     "q", "k", "v" or "weights" at all positions, and (n_layer, n_head, T) by position. Heads that
-    share keys and values have one patch of these, which changes all of their group. NaN is not
-    computed yet. ``clean`` and ``corrupted`` are the metric of the runs alone. The metric is the
+    share keys and values have one patch of these, which changes their whole group. NaN is not
+    computed yet. ``clean`` and ``corrupted`` are the unpatched runs' metric. The metric is the
     logit difference of ``answer``, (right, wrong), after the last token; or the probability of
     the right one; or the divergence from the clean run's prediction, in bits.
 
     ``direction`` "denoise" puts the clean piece into the corrupted run, which shows what is
-    enough for the answer; "noise" the corrupted piece into the clean run, which shows what is
-    needed (Heimersheim & Nanda 2024). An ``estimate`` is of first order and not a run.
+    sufficient for the answer; "noise" the corrupted piece into the clean run, which shows what is
+    necessary (Heimersheim & Nanda 2024). An ``estimate`` is first-order, not from patched runs.
     """
 
     stage: str
@@ -239,7 +239,7 @@ class PatchSweep:
 
     @property
     def restored(self) -> Numbers:
-        """The share of the way from the corrupted run to the clean one: 0 there, 1 here."""
+        """The share of the way from the corrupted run, 0, to the clean one, 1."""
         return share_restored(self.values, self.clean, self.corrupted)
 
     def __repr__(self) -> str:
@@ -269,8 +269,8 @@ def patch_sweep(
     """Patch every piece of a stage, one at a time, from one text's run into the other's.
 
     ``answer`` is the right next token, or (right, wrong), each by its text, such as " fish", or its
-    id; the runs' own answers where it is left out. ``by_position`` patches what a head has at one
-    position, and not at all of them. ``causal``, ``edits`` and ``reference`` are as for ``trace``,
+    id; by default the runs' own answers. ``by_position`` patches a head's piece at one position at
+    a time, not at all of them. ``causal``, ``edits`` and ``reference`` are as for ``trace``,
     for both runs. ``progress`` is called after every batch with the sweep so far and the share that
     is done; an exception that it raises ends the sweep.
 
@@ -315,7 +315,7 @@ def patch_estimate(
     """All logit differences of ``patch_sweep`` at once, to first order: attribution patching.
 
     (source − piece) · ∂metric/∂piece, from one backward pass of the run that is patched (Nanda
-    2023, "Attribution Patching"). Wrong where the model is far from linear, as where a softmax
+    2023, "Attribution Patching"). Wrong where the model is far from linear, such as where a softmax
     saturates. Arguments and errors are those of ``patch_sweep``.
     """
     _check(stage)
@@ -346,7 +346,7 @@ def patch_estimate(
 
 
 def _sweep(runs: PairedRuns, stage: str, values: Numbers, estimate: bool = False) -> PatchSweep:
-    """The sweep with those values, beside both runs alone."""
+    """The sweep with these values, and the metric of both unpatched runs."""
     measure = runs.direction, runs.metric
     return PatchSweep(stage, runs.answer, *measure, values, *runs.alone, estimate)
 
@@ -405,7 +405,7 @@ def _patch(
 def put(
     made: Tensor, *, indices: Sequence[tuple[int | slice, ...]], pieces: Sequence[Tensor]
 ) -> Tensor:
-    """Write every piece at its index into a module's output; a longer piece's last tokens."""
+    """Write every piece at its index into a module's output; of a longer piece its last tokens."""
     changed = made.clone()
     for index, new in zip(indices, pieces, strict=True):
         changed[index] = new[-len(changed[index]) :]

@@ -29,7 +29,7 @@ class Cell(NamedTuple):
 def draw(kind: Kind, n_tokens: int, n: int, toggled: Iterable[Cell], causal: bool) -> Pairs:
     """The cells (T, T) of a drawn pattern, none of a later key if ``causal``.
 
-    - ``back``: the key ``n`` tokens before the query, 0 for itself;
+    - ``back``: the key ``n`` tokens before the query, 0 for the query itself;
     - ``column``: key ``n`` from every query;
     - ``block``: keys of the query's own block, where the text is cut every ``n`` tokens;
     - ``stripes``: the keys n, 2n, 3n … tokens before the query;
@@ -55,7 +55,7 @@ def draw(kind: Kind, n_tokens: int, n: int, toggled: Iterable[Cell], causal: boo
 
 
 def as_weights(pairs: Pairs) -> Array:
-    """The weights of a head that attends to a pattern alone, equal within each row: (T, T).
+    """The weights of a head that attends only to a pattern, equal within each row: (T, T).
 
     A row with cells of the pattern sums to 1, the others to 0.
     """
@@ -98,7 +98,7 @@ def parse_cells(text: str) -> tuple[Cell, ...]:
 
 
 def remap_cells(cells: Iterable[Cell], to: Callable[[int], int | None]) -> tuple[Cell, ...]:
-    """The cells moved by ``to``, without those that have a token which is gone."""
+    """The cells moved by ``to``, without those of a token for which it is None."""
     moved = ((to(cell.query), to(cell.key)) for cell in cells)
     return tuple(Cell(q, k) for q, k in moved if q is not None and k is not None)
 
@@ -115,11 +115,11 @@ BLOCK_BYTES = 128 * 2**20
 
 
 def similarities(trace: Trace) -> NDArray[np.float64]:
-    """Cosine similarity of every two heads' weights: (H, H), in [0, 1].
+    """Cosine similarity of every pair of heads' weights: (H, H), in [0, 1].
 
     H = n_layer · n_head heads, layer by layer. As ``patterns.likeness``: ⟨w, u⟩ / (‖w‖ · ‖u‖) over
-    all rows but the first. NaN for a text of one token. Some queries of all heads at a time, so
-    that the memory is bounded however long the text: the products of their rows add up.
+    all rows but the first. NaN for a text of one token. The products are summed over blocks of
+    queries, so that memory is bounded however long the text.
     """
     T, config = len(trace.token_ids), trace.config
     H = config.n_layer * config.n_head

@@ -1,8 +1,8 @@
-"""Why a head attends to one key, in words made only from computed numbers.
+"""Why a head attends to one key, in words derived only from computed numbers.
 
 The deviation of a key's score from the row's mean is a sum over pairs of parts, of both signs. So
-that cancellation doesn't distort a share, it is of the terms of one sign: for a key above the mean,
-of all pairs that raise it; below the mean, of all that lower it.
+that cancellation doesn't distort shares, they are of the terms of one sign: for a key above the
+mean, of all pairs that raise it; below the mean, of all that lower it.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
 
-#: A rule holds from this share on, and a head counts as having read tokens from this weight on:
-#: more than all the rest together.
+#: The least share for a rule to hold, and the least weight for a head to count as having read
+#: tokens: as much as everything else together.
 HALF = 0.5
 #: A rule is named for a key whose weight is this many times that of a row of equal weights.
 STANDS_OUT = 1.5
 #: A token counts as looked for if at most this share of the vocabulary's other tokens would score
 #: as high there: a permutation test (Phipson & Smyth 2010, "Permutation P-values Should Never Be
-#: Zero"), which weights that ignore the token pass at this rate.
+#: Zero"), which weights that ignore the token pass with this probability.
 RARE = 0.01
 #: Pairs that are named, and the share of all that a pair must exceed: less is rounding.
 LEADING, ROUNDING = 3, 1e-12
@@ -56,7 +56,7 @@ class Pair:
 
     ``value`` is its term of the deviation, ``share`` its share of all terms of that sign;
     ``ablated_weight`` is the key's weight if the pair added nothing to any score of the row.
-    ``query_read`` and ``key_read`` say what a head among the two had attended to.
+    ``query_read`` and ``key_read`` say what either part, if it is a head, had attended to.
     """
 
     query_part: Part
@@ -121,12 +121,12 @@ class Reason:
 
     @cached_property
     def deviation(self) -> NDArray[np.float64]:
-        """The key's scores less the row's mean, by pairs of parts: (n, n), query's parts down."""
+        """The key's score minus the row's mean, by pairs of parts: (n, n), rows for the query's."""
         return self.row.deviation(self.key)
 
     @property
     def raised(self) -> float:
-        """The sum of all pairs that raise the score over the row's mean."""
+        """The sum of all pairs that raise the score above the row's mean."""
         return float(self.deviation.clip(min=0).sum())
 
     @property
@@ -141,7 +141,7 @@ class Reason:
 
     @cached_property
     def pairs(self) -> tuple[Pair, ...]:
-        """The ``LEADING`` pairs of the sign that prevails, largest first; none without any."""
+        """The ``LEADING`` pairs of the prevailing sign, largest first; empty if there are none."""
         whole = self.raised if self.above else self.lowered
         same = self.deviation if self.above else -self.deviation
         order = largest(same.ravel(), LEADING)
@@ -151,7 +151,7 @@ class Reason:
 
     @cached_property
     def shares(self) -> dict[tuple[Side, Part], float]:
-        """Each part's share, in all its pairs, of the sign that prevails; empty without any.
+        """Each part's share, in all its pairs, of the prevailing sign; empty if there is none.
 
         The shares of one side's parts sum to 1.
         """
@@ -168,9 +168,9 @@ class Reason:
 
     @property
     def strongest(self) -> Strongest | None:
-        """The part with the largest of the ``shares``; None without any.
+        """The part with the largest of the ``shares``; None if there are none.
 
-        Of equal ones the key's is taken, and the first.
+        Of equal ones the key's comes first, then the earlier part.
         """
         if not self.shares:
             return None
@@ -188,8 +188,8 @@ class Reason:
 
     @property
     def copiers(self) -> dict[Side, Part]:
-        """The heads that had copied the token that the rule looks for, by the side that they wrote
-        to: those of the strongest pair that carries it. Empty if the rule looks for no token.
+        """The heads that had copied the token that the rule looks for, by the side to which they
+        wrote: those of the strongest pair that carries it. Empty if the rule looks for no token.
         """
         if self.rule is None or self.rule[0].looked_for is None:
             return {}
@@ -200,7 +200,7 @@ class Reason:
         return {side: part for side, part in parts.items() if part.kind == "head"}
 
     def share(self, query_parts: NDArray[np.bool_], key_parts: NDArray[np.bool_]) -> float:
-        """The share of ``raised`` that all pairs of some parts (n,) have together."""
+        """The share of ``raised`` that all pairs of some parts (n,) make up together."""
         return float(self.deviation[np.ix_(query_parts, key_parts)].sum()) / self.raised
 
     def reads_from(self, side: Side, tokens: NDArray[np.bool_]) -> NDArray[np.bool_]:
@@ -222,8 +222,8 @@ class Reason:
     def rivals(self, query_parts: NDArray[np.bool_], tokens: NDArray[np.bool_]) -> float:
         """The share of the vocabulary's other tokens that would score as high as one of the text's.
 
-        ``tokens`` (T,) are the positions of that token. In every part of the key that carries it,
-        each other token of the vocabulary takes its place (``RowExplanation.by_token``).
+        ``tokens`` (T,) are the positions of that token. Each other token of the vocabulary replaces
+        it in every part of the key that carries it (``RowExplanation.by_token``).
         """
         reads = self._weights["key"]
         carried = {
@@ -236,7 +236,7 @@ class Reason:
         return float((np.delete(scores, token) >= scores[token]).sum() / max(1, len(scores) - 1))
 
     def part(self, name: str) -> NDArray[np.bool_]:
-        """One part by its name, as a choice among all: (n,)."""
+        """A mask that selects one part by its name: (n,)."""
         return np.array([part == name for part in self.row.names])
 
     @property
@@ -262,7 +262,7 @@ class Reason:
         return result
 
     def source_of(self, side: Side, part: Part) -> Step | None:
-        """The cell that a head among the parts attended to most; None for any other part."""
+        """The cell that a part's head attended to most; None for a part other than a head."""
         read = self._strongest_read(side, part)
         if read is None:
             return None
@@ -286,18 +286,18 @@ class Reason:
         return Pair(asks, answers, value, value / whole, without, *reads)
 
     def words(self, labels: Sequence[str] = ()) -> tuple[str, ...]:
-        """Write it out in sentences; ``labels`` (T,) are the tokens as they shall be written."""
+        """Write it out in sentences; ``labels`` (T,) are the tokens as they are to be written."""
         return tuple(sentences(self, labels or self.row.trace.labels))
 
     def heatmap(self, *, raw: bool = False) -> Figure:
-        """A Plotly figure of all pairs of parts and their sums; ``raw`` with the row's mean."""
+        """A Plotly figure of all pairs of parts and their sums; if ``raw``, with the row's mean."""
         return figures().reason(self, raw)
 
     def __repr__(self) -> str:
         return "\n".join(self.words())
 
     def _repr_mimebundle_(self, **_requested: Any) -> dict[str, str]:
-        """Show a reason in a notebook: the sentences and the leading pairs, else its text."""
+        """Show a reason in a notebook: the sentences and the leading pairs, or its text."""
         return mimebundle(repr(self), lambda: figures().reason_html(self))
 
 
@@ -311,14 +311,14 @@ def reason(row: RowExplanation, key: int) -> Reason:
 
 
 def _own_parts(case: Reason) -> NDArray[np.bool_]:
-    """The query's parts that come from its own token, wherever that occurs."""
+    """The query's parts that come from its own token, wherever it occurs."""
     return case.reads_from("query", case.ids == case.ids[case.row.query])
 
 
 def _match_share(case: Reason, tokens: NDArray[np.bool_]) -> float:
     """The share of the pairs of the query's own token with the token at some positions (T,).
 
-    0 if too many other tokens would score as high: then that token isn't looked for.
+    0 if too many other tokens would score as high: the head isn't looking for that token.
     """
     share = case.share(own := _own_parts(case), case.reads_from("key", tokens))
     return share if share >= HALF and case.rivals(own, tokens) <= RARE else 0.0
@@ -358,7 +358,7 @@ def _positions(case: Reason) -> float:
 
 
 def _distance(case: Reason) -> float:
-    """The share of the deviation that any key would have at this one's distance; at most 1."""
+    """The share of the deviation that any key at this distance would have; at most 1."""
     row, scores = case.row, case.row.by_distance
     if scores is None:
         return 0.0
@@ -431,9 +431,9 @@ _COPIED: dict[tuple[Side, ...], str] = {
 
 
 def sentences(case: Reason, labels: Sequence[str]) -> list[str]:
-    """A reason in sentences, a paragraph each: the reason, its numbers, and its rule's last.
+    """A reason in sentences, a paragraph each: the reason, its numbers, and last its rule's.
 
-    ``labels`` (T,) are the tokens as they shall be written.
+    ``labels`` (T,) are the tokens as they are to be written.
     """
     row = case.row
     asks, answers = (f"{position} {labels[position]}" for position in (row.query, case.key))
@@ -515,9 +515,9 @@ class Hop(NamedTuple):
 def strongest_path(model: Model, trace: Trace, step: Step) -> tuple[Hop, ...]:
     """The path from a cell down towards the tokens: at each cell its strongest part.
 
-    If that is a head, the cell that this head attended to most comes next. The path ends at any
+    If that is a head, the cell that it attended to most comes next. The path ends at any
     other part: an MLP can't be decomposed like that. It is empty if the query sees one key.
-    Raises what ``explain_row`` and ``reason`` do.
+    Raises what ``explain_row`` and ``reason`` raise.
     """
     hops: list[Hop] = []
     following: Step | None = step

@@ -1,9 +1,9 @@
-"""The fewest heads and MLPs that undo what a fine-tune changed, put back one after the other.
+"""The fewest heads and MLPs that undo what fine-tuning changed, restored one after the other.
 
-A piece that is put back computes with the weights of ``before``, the norm before them too, on the
-stream as it comes there in ``after``: a head writes into the stream what that head of ``before``
+A restored piece computes with the weights of ``before``, including the norm before it, on the
+stream that reaches it in ``after``: a head writes into the stream what that head of ``before``
 would have written, an MLP likewise. Embeddings, the last norm and the unembedding stay those of
-``after``, so that even all pieces together need not undo everything. It is activation patching
+``after``, so even all pieces together may not undo everything. It is activation patching
 (Wang et al. 2022, "Interpretability in the Wild") with pieces of another model; see also Prakash et
 al. 2024, "Fine-Tuning Enhances Existing Mechanisms", who put activations of one into the other.
 """
@@ -32,19 +32,19 @@ from gpt2viz.run.stages import module_of
 
 #: A head as (layer, head), or a layer's MLP as (layer, None).
 Piece = tuple[int, int | None]
-#: Of the pieces left, one in so many goes back before all others are tried again.
+#: Of the pieces left, one in so many is restored before all others are tried again.
 _SHARE = 32
-#: Tokens that go through both models at once.
+#: Tokens that both models run at once.
 _AT_ONCE = 512
 
 
 @dataclass(frozen=True, eq=False)
 class Restored:
-    """Pieces in the order in which they were put back, and what each undid.
+    """Pieces in the order in which they were restored, and how much each undid.
 
-    ``undone`` (len(pieces) + 1,) is the share of the change in the answers that is undone with the
-    first n of them back, 0 at first: 1 − KL(before ‖ restored) / KL(before ‖ after), the mean over
-    all tokens. ``all_back`` is that share with every head and MLP back.
+    ``undone`` (len(pieces) + 1,) is the share of the change in predictions that is undone with the
+    first n of them restored, 0 at first: 1 − KL(before ‖ restored) / KL(before ‖ after), each a
+    mean over all tokens. ``all_back`` is that share with every head and MLP restored.
     """
 
     pieces: tuple[Piece, ...]
@@ -75,10 +75,10 @@ def restore(
     share: float = 0.95,
     progress: Callable[[Restored, float], object] | None = None,
 ) -> Restored:
-    """Put ``pieces`` of ``before`` back into ``after`` until a ``share`` of the change is undone.
+    """Restore ``pieces`` of ``before`` in ``after`` until a ``share`` of the change is undone.
 
-    Each time the piece that undoes most, measured on a ``sample`` of passages, ids each; while more
-    than 63 are left, a thirty-second of them goes back before the others are tried again.
+    Each time the piece that undoes most, measured on a ``sample`` of passages, given as ids; while
+    more than 63 are left, a thirty-second of them is restored before the others are tried again.
     ``progress`` is called after every batch with the result so far and the share of the way that is
     done. Raises ``ArgumentError`` if both models predict the same.
     """
@@ -113,8 +113,8 @@ def restore(
 def next_logits(
     before: Model, after: Model, ids: Sequence[int], pieces: Sequence[Piece] | None
 ) -> Array:
-    """The logits (n_vocab,) after a text of ``after`` with ``pieces`` of ``before`` put back; of
-    ``before`` itself for None."""
+    """The logits (n_vocab,) after a text, of ``after`` with ``pieces`` of ``before`` restored; for
+    None, of ``before`` itself."""
     text = torch.tensor([[*ids]])
     search = _Search(before.network, after.network, [text])
     if pieces is None:
@@ -143,8 +143,8 @@ class _Search:
             self.predicted = [F.log_softmax(before(ids), dim=-1) for ids in self.sample]
 
     def divergence(self, back: Tensor, report: Callable[[float], None] = lambda _: None) -> Numbers:
-        """KL(before ‖ restored) in bits, the mean over all tokens, with the pieces of each mask of
-        (B, n_layer, nh + 1) back: (B,)."""
+        """KL(before ‖ restored) in bits, the mean over all tokens, with the pieces of each mask
+        restored: (B, n_layer, nh + 1) -> (B,)."""
         total = np.zeros(len(back))
         n_tokens = sum(ids.shape[1] for ids in self.sample)
         for n, (ids, predicted) in enumerate(zip(self.sample, self.predicted, strict=True)):
@@ -161,7 +161,7 @@ class _Search:
         return total / n_tokens
 
     def logits(self, ids: Tensor, back: Tensor) -> Tensor:
-        """Logits (B, T, n_vocab) of ``after`` with the pieces of each mask back."""
+        """Logits (B, T, n_vocab) of ``after`` with the pieces of each mask restored."""
         positions = torch.arange(ids.shape[1], device=ids.device)
         mask = Mask.of(len(positions), positions)
         x = self.after.embed(ids, positions).expand(len(back), -1, -1)  # (B, T, C)
@@ -176,13 +176,13 @@ class _Search:
 
 
 def _attention(pair: _Search, layer: int, x: Tensor, mask: Mask, back: Tensor) -> Tensor:
-    """The output of attention (B, T, C) with some heads (B, nh) put back."""
+    """The output of attention (B, T, C) with some heads (B, nh) restored."""
     made, parts = x, []
     for network in (pair.before, pair.after) if back.any() else (pair.after,):
         block = network.blocks[layer]
         name = module_of(network_graph(network), "head_output", layer)
         with listening(network, [name]) as outputs:
-            made = block.attention(block.attention_norm(x), mask)  # of ``after`` in the end
+            made = block.attention(block.attention_norm(x), mask)  # ends as ``after``'s
         chosen = outputs[name] * back[:, :, None, None]  # (B, nh, T, hs)
         parts.append(torch.einsum("bhtd,hdc->btc", chosen, block.attention.merging()[0]))
     return made if len(parts) == 1 else made + parts[0] - parts[1]

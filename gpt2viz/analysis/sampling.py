@@ -15,7 +15,7 @@ from gpt2viz.run.trace import Trace, check_trace
 
 Probabilities = NDArray[np.float64]
 
-#: Positions whose logits are worked out together: 64 × 50,257 of them take 26 MB in double.
+#: Positions whose logits are computed together: 64 × 50,257 of them take 26 MB in double.
 CHUNK = 64
 
 
@@ -29,7 +29,7 @@ def softmax(logits: NDArray[np.floating]) -> Probabilities:
 def log_softmax(logits: NDArray[np.floating]) -> Probabilities:
     """x − ln Σ exp(x) over the last axis, in double precision; the shape stays.
 
-    It is finite where ``softmax`` is so small that double precision has only 0 for it.
+    It is finite even where ``softmax`` is so small that it is 0 in double precision.
     """
     shifted = logits.astype(np.float64) - logits.max(axis=-1, keepdims=True)
     logs: Probabilities = shifted - np.log(np.exp(shifted).sum(axis=-1, keepdims=True))
@@ -45,7 +45,7 @@ def sampling_distribution(
     token. Then only the ``top_k`` most probable tokens stay (Fan et al. 2018, "Hierarchical
     Neural Story Generation", section 5.4), and of these the fewest whose probabilities reach
     ``top_p`` (Holtzman et al. 2020, "The Curious Case of Neural Text Degeneration", section 3.1).
-    What is left is scaled up to sum to 1. Among equals the lower id comes first.
+    The rest are rescaled to sum to 1. Among equals the lower id comes first.
 
     Raises ``ArgumentError`` for a temperature below 0, a ``top_k`` below 1 or a ``top_p`` outside
     (0, 1].
@@ -55,7 +55,7 @@ def sampling_distribution(
         top_k, probabilities = 1, np.ones(len(logits))
     else:
         lower = logits.astype(np.float64) - logits.max()
-        with np.errstate(over="ignore"):  # by a temperature near 0: to −∞
+        with np.errstate(over="ignore"):  # a temperature near 0 gives −∞
             probabilities = softmax(lower / temperature)
     if top_k is None and top_p == 1:
         return probabilities
@@ -98,7 +98,7 @@ def surprise(trace: Trace) -> Probabilities:
 
 
 def entropy(probabilities: Probabilities) -> float:
-    """−Σ p log₂ p in bits, of (n_vocab,): 0 for a sure thing, log₂ n_vocab for no idea at all."""
+    """−Σ p log₂ p in bits, of (n_vocab,): 0 if one is certain, log₂ n_vocab if all are equal."""
     positive = probabilities[probabilities > 0]
     return float(-(positive * np.log2(positive)).sum()) + 0.0  # no −0
 
@@ -107,8 +107,8 @@ def divergence(new: NDArray[np.floating], old: NDArray[np.floating]) -> float:
     """Kullback-Leibler divergence of (n_vocab,) ``new`` logits' probabilities from ``old``'s.
 
     Σ p_old log₂(p_old / p_new), in bits: how many more bits a token of the old distribution
-    costs when the new one is believed (Kullback & Leibler 1951). 0 where both are the same. Raises
-    ``ArgumentError`` for anything but one position's logits, twice.
+    costs if coded for the new one (Kullback & Leibler 1951). 0 if both are the same. Raises
+    ``ArgumentError`` unless both are the logits of one position.
     """
     if np.ndim(new) != 1 or np.shape(new) != np.shape(old):
         raise ArgumentError("Give one position's logits twice, (n_vocab,): trace.logits_at(-1)")

@@ -1,13 +1,13 @@
-"""Head scores: one number per head for each habit that the literature has a name for.
+"""Head scores: one number per head for each habit that has a name in the literature.
 
-Each score is declared once, at the end of this file: name, formula, source, words and what
-computes it. Other packages may add theirs (``gpt2viz.plugins``), and a program its own
+Each score is declared once, at the end of this file: name, formula, source, words and the function
+that computes it. Other packages may add theirs (``gpt2viz.plugins``), and a program its own
 (``register_score``). Pages, surveys, the command line and training read that list.
 
-Five scores are the same measurement of different targets: over the queries that have a target,
-the mean of the weight on all of them together. 1 is a head that does nothing else, 0 one that
+Five scores are the same measurement with different targets: over the queries that have a target,
+the mean of the total weight on their targets. 1 is a head that does nothing else, 0 one that
 never does it. The first query is left out of every score: under the causal mask it sees only
-itself, so that all heads are alike there.
+itself, so all heads are alike there.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from gpt2viz.run.trace import Trace, check_trace
 
 Scores = Numbers
 TokenIds = Sequence[int]
-#: What a model in training is scored on: any text, or random tokens repeated once.
+#: The input on which a model in training is scored: any text, or random tokens repeated once.
 Read = Literal["text", "probe"]
 
-#: Random tokens that the probe repeats, or as many as the model has positions for.
+#: How many random tokens the probe repeats, unless the model has too few positions.
 PERIOD = 50
 #: The seed of the probe's tokens.
 SEED = 0
@@ -46,7 +46,7 @@ def same_token(ids: TokenIds) -> Pairs:
 
 
 def first_token(ids: TokenIds) -> Pairs:
-    """(T, T): token 0, where idle heads rest."""
+    """(T, T): token 0, on which idle heads rest."""
     pairs = np.zeros((len(ids), len(ids)), bool)
     pairs[:, 0] = True
     return pairs
@@ -61,7 +61,7 @@ def duplicate_token(ids: TokenIds) -> Pairs:
 def induction(ids: TokenIds) -> Pairs:
     """(T, T): the tokens after earlier occurrences of the query's.
 
-    If a token occurs twice in a row, what follows the first is the query itself.
+    If a token occurs twice in a row, the token after the first is the query itself.
     """
     pairs = np.zeros((len(ids), len(ids)), bool)
     pairs[:, 1:] = duplicate_token(ids)[:, :-1]
@@ -89,7 +89,7 @@ def distance(weights: Array, _ids: TokenIds = ()) -> Scores:
 def entropy(weights: Array, _ids: TokenIds = ()) -> Scores:
     """Mean of −Σ w log₂ w over each query's row, in bits: (…, T, T) -> (…), 0 to log₂ T.
 
-    0 is a head that gives each query one key; k bits spread as far as 2ᵏ equal weights.
+    0 is a head that gives each query one key; k bits are as spread out as 2ᵏ equal weights.
     """
     rows = weights[..., 1:, :]
     logs = np.log2(np.maximum(rows, np.finfo(rows.dtype).tiny))  # 0 · log 0 is 0
@@ -129,13 +129,13 @@ class Score:
 
     ``of`` takes a layer's weights (nh, T, T) and the token ids (T,) and returns (nh,), NaN for a
     head that has no such number on this text. "unit" scores are in [0, 1]; "amount" ones start at
-    0 and have a ``unit``. ``source`` is where it was described, "" for what is common; ``by`` is
-    who added it, "" for one that is declared here.
+    0 and have a ``unit``. ``source`` cites who described it, "" if it is common knowledge; ``by``
+    names who added it, "" if it is declared here.
 
     A model in training is scored on text or, for a habit that shows only where tokens repeat,
-    on the "probe" (``measured_on``). ``record`` is the score's name in the record of a training,
-    "" for one that isn't followed there; ``term`` the glossary's word for such a head, if any.
-    ``title`` is what a visitor reads, its name unless given.
+    on the "probe" (``measured_on``). ``record`` is the score's name in the training record,
+    "" if it isn't recorded there; ``term`` is the glossary's word for such a head, if any.
+    ``title`` is shown to visitors, by default the name.
     """
 
     name: str
@@ -157,7 +157,7 @@ class Score:
     def measure(self, weights: Array, ids: TokenIds) -> Scores:
         """Score a layer's heads: weights (nh, T, T) and the token ids (T,) -> (nh,).
 
-        Raises ``PluginError`` if a score that others added raises, or returns something else.
+        Raises ``PluginError`` if another package's score raises, or returns something else.
         """
         if not self.by:
             return self.of(weights, ids)
@@ -176,14 +176,14 @@ class Score:
 
     @property
     def words(self) -> str:
-        """Its meaning and, in brackets, whom it is from; then who added it: Markdown."""
+        """Its meaning and, in brackets, its source; then who added it: Markdown."""
         authors = self.source.partition(",")[0]
         text = f"{self.meaning.removesuffix('.')} ({authors})." if authors else self.meaning
         return f"{text} Added by {self.by}." if self.by else text
 
     @property
     def targets(self) -> Callable[[TokenIds], Pairs] | None:
-        """The keys (T, T) that it is the weight on; None for a score that is something else."""
+        """The keys (T, T) whose weight it measures; None for any other kind of score."""
         return self.of.targets if isinstance(self.of, WeightOn) else None
 
     @property
@@ -278,13 +278,13 @@ def register_score(score: Score) -> Score:
     the app if this program is the app. A score of the same name replaces the earlier one. A package
     adds its scores to every program by an entry point of the group ``gpt2viz.scores``.
 
-    Raises ``PluginError`` for what is no ``Score``, and for a name that gpt2viz or a package has.
+    Raises ``PluginError`` for anything but a ``Score``, and for gpt2viz's and packages' names.
     """
     return SCORES.add(score)
 
 
 def recorded_scores() -> list[Score]:
-    """The scores that are followed while a model trains."""
+    """The scores that are recorded while a model trains."""
     return [score for score in SCORES.values() if score.record]
 
 
@@ -293,7 +293,7 @@ def head_scores(
 ) -> dict[str, Scores]:
     """Every score of every head of a run: (n_layer, n_head) by name, one layer at a time.
 
-    Raises ``PluginError`` where a score that others added can't be computed; with ``failed``, that
+    Raises ``PluginError`` if another package's score can't be computed; with ``failed``, that
     is called with the error instead, and the score is NaN.
     """
     check_trace(trace)
@@ -317,7 +317,7 @@ def head_scores(
 def probe(vocab_size: int, n_positions: int) -> tuple[int, ...]:
     """Different random tokens, then the same ones again: only copying can predict this text.
 
-    Token ids (2 · period,), the same each time; empty without room for two. Olsson et
+    Token ids (2 · period,), the same each time; empty if there is no room for two. Olsson et
     al. 2022 find induction heads with it.
     """
     period = min(PERIOD, n_positions // 2, vocab_size)

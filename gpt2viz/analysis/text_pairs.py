@@ -1,4 +1,4 @@
-"""A second text for a first: one word or token changed, and answers that tell both runs apart."""
+"""A second text for a first, with one word or token changed, and answers that differ in both."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from gpt2viz.model.tokenizer import Tokenizer
 from gpt2viz.run.forward import RUN_LOCK, run_from
 from gpt2viz.run.trace import Trace
 
-#: Tokens that are tried, from the last one back, and candidates to replace each.
+#: The tokens that are tried, from the last one back, and the candidates to replace each.
 _POSITIONS, _GUESSES = 16, 20
-#: Tokens that go through the model at once while they are tried.
+#: Tokens that are run at once while they are tried.
 _AT_ONCE = 1024
 
 
@@ -27,8 +27,8 @@ def change_one_token(model: Model, run: Trace) -> list[int] | None:
 
     At each of the last positions but the very last, the token that the model found most probable
     there replaces the text's own; of these texts it is the one whose prediction at the end is
-    furthest from the run's own, by the Kullback-Leibler divergence. None if no such text is read as
-    the same number of tokens again.
+    furthest from the run's own, by the Kullback-Leibler divergence. None if no such text is cut
+    into the same number of tokens.
     """
     ids, T = list(run.token_ids), len(run.token_ids)
     own = model.tokenizer.own_slice(ids)
@@ -49,7 +49,7 @@ def change_one_token(model: Model, run: Trace) -> list[int] | None:
 
 
 def _variant(model: Model, run: Trace, t: int) -> list[int] | None:
-    """The ids with another token at ``t``: the most probable whose text is read so again."""
+    """The ids with another token at ``t``: the most probable whose text gives these ids again."""
     ids = list(run.token_ids)
     for new in largest(run.logits_at(max(t - 1, 0)), _GUESSES).tolist():
         text = [*ids[:t], new, *ids[t + 1 :]]
@@ -61,7 +61,7 @@ def _variant(model: Model, run: Trace, t: int) -> list[int] | None:
 def telling_answers(clean: Trace, corrupted: Trace) -> tuple[int, int]:
     """A right and a wrong next token, by their ids: each run's own most probable one.
 
-    Where that is the same, the token whose probability falls most from the clean run to the
+    If those are the same, the token whose probability falls most from the clean run to the
     corrupted one, and the one whose probability rises most.
     """
     before, after = (sampling_distribution(run.logits_at(-1)) for run in (clean, corrupted))
@@ -72,7 +72,7 @@ def telling_answers(clean: Trace, corrupted: Trace) -> tuple[int, int]:
     return int(change.argmin()), int(change.argmax())
 
 
-#: The number of the likeliest tokens at a position among which a word's replacement is chosen.
+#: A word's replacement is chosen among so many of the likeliest tokens at its position.
 LIKELIEST = 30
 #: The number of words to change, each in a text of its own.
 MOST = 4
@@ -96,8 +96,8 @@ def one_word_changes(trace: Trace, tokenizer: Tokenizer) -> tuple[Change, ...]:
     changed only if nothing else can be: later tokens should see the change, and earlier ones
     lead up to it.
 
-    A word stays one with or without a space before it, of letters or of digits, and as capital as
-    it was, and the changed text is cut into the same tokens but for that one.
+    The replacement is alike in the space before it, in being letters or digits, and in capitals,
+    and the changed text is cut into the same tokens except for that one.
     """
     own = range(len(trace.token_ids))[tokenizer.own_slice(trace.token_ids)]
     words = [position for position in _words(trace) if position in own]
@@ -143,7 +143,7 @@ def _changes(trace: Trace, tokenizer: Tokenizer, position: int) -> Iterator[Chan
 
 
 def _kind(token: bytes) -> tuple[bool, ...]:
-    """The form a word keeps: a space before it, letters or digits, capitals. () for no word."""
+    """The form that a word keeps: a space before it, letters or digits, capitals; () for others."""
     try:
         text = token.decode()
     except UnicodeDecodeError:
@@ -155,7 +155,7 @@ def _kind(token: bytes) -> tuple[bool, ...]:
 
 
 def _exact_text(ids: list[int], tokenizer: Tokenizer) -> str | None:
-    """The text that is cut into just these tokens, but for those that are put around it."""
+    """The text that is cut into exactly these tokens, except those put around it."""
     own = ids[tokenizer.own_slice(ids)]
     text = tokenizer.text_of(ids)
     return text if tokenizer.encode_part(text) == own else None

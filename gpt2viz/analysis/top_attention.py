@@ -73,10 +73,10 @@ class TopAttention:
     def opening(self, layer: int | None = None, head: int | None = None) -> tuple[int, int]:
         """(layer, head) whose strongest attention differs least from half of a row's weight.
 
-        By the mean over all tokens of |weight − 0.5|, 0 being the weight where there is no link,
+        By the mean over all tokens of |weight − 0.5|, with weight 0 where there is no link,
         as for the first token in every head; of equal heads the first. Such a head doesn't just
-        rest, and its rows are spread, so that its picture has shades. Of a ``layer``, or with the
-        number ``head``, if given.
+        rest, and its rows are spread out, so its picture has shades. Only in ``layer``, or only
+        heads with the number ``head``, if given.
         """
         apart = np.abs(self.weights.astype(np.float64) - 0.5).mean(axis=-1)
         layers, heads = np.indices(apart.shape)
@@ -88,7 +88,7 @@ class TopAttention:
 def strongest_links(weights: Array) -> tuple[NDArray[np.int64], Array]:
     """Keys and weights of ``TopAttention`` for one layer: (nh, T, T) -> (nh, T) each.
 
-    Of equal weights the first key counts. A row with NaN among them has no link.
+    Of equal weights the first key counts. A row that contains NaN has no link.
     """
     n_head, T, _ = weights.shape
     keys = np.empty((n_head, T), np.int64)

@@ -20,11 +20,11 @@ from gpt2viz.model.checkpoint import Model
 
 @dataclass(frozen=True)
 class WeightScore:
-    """One habit by the weights alone: name, formula, plain words, and how a circuit gives it.
+    """One habit by the weights alone: name, formula, plain words, and its function of a circuit.
 
-    ``lowest`` and ``highest`` are the ends of what it can be; ``highest`` is None for an amount,
-    which has a ``unit``. ``source`` is where it was described, "" for what is common. ``title`` is
-    what a visitor reads, its name unless given.
+    ``lowest`` and ``highest`` are the ends of its range; ``highest`` is None for an amount,
+    which has a ``unit``. ``source`` cites who described it, "" if it is common knowledge. ``title``
+    is shown to visitors, by default the name.
     """
 
     name: str
@@ -42,7 +42,7 @@ class WeightScore:
 
     @property
     def words(self) -> str:
-        """Its meaning and, in brackets, whom it is from: Markdown."""
+        """Its meaning and, in brackets, its source: Markdown."""
         authors = self.source.partition(",")[0]
         return f"{self.meaning.removesuffix('.')} ({authors})." if authors else self.meaning
 

@@ -1,15 +1,15 @@
-"""Tokens into words: which belong together, and weights between words in place of tokens.
+"""Group tokens into words, and compute weights between words in place of tokens.
 
 A new word begins at a token
 
 - that starts with white space, of which one space belongs to the word after it, as in GPT-2;
 - that follows a line break or a tab;
-- where letters or digits turn to other signs, or other signs to letters or digits;
+- where letters or digits change to other signs, or other signs to letters or digits;
 - that is ``<|endoftext|>``, or follows it.
 
 An apostrophe between letters is part of the word (*didn't*), a combining mark or joiner belongs to
-the character before, and the bytes of one character stay together. A script without spaces is one
-word from sign to sign, and a run of signs, such as two emoji, is one word.
+the character before, and the bytes of one character stay together. In a script without spaces a
+word runs from sign to sign, and consecutive signs, such as two emoji, are one word.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from gpt2viz.model.config import END_OF_TEXT
 def word_starts(token_bytes: Sequence[bytes], apart: bool = False) -> tuple[int, ...]:
     """The positions of the tokens that begin a word, of a trace's ``token_bytes``; the first is 0.
 
-    A word goes up to the next one's start. ``apart``, as a trace's ``tokens_are_words``, says that
-    each token is a word, with the white space between them in none.
+    A word extends to the start of the next. ``apart``, as a trace's ``tokens_are_words``, says that
+    each token is a word, and none contains the white space between them.
     """
     if apart:
         return tuple(range(len(token_bytes)))

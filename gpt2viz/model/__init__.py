@@ -1,1 +1,1 @@
-"""Models and all that they are read from: network, config, tokenizer, weights, hub."""
+"""Models and everything they are read from: network, config, tokenizer, weights, hub."""

@@ -1,4 +1,4 @@
-"""The letters in which a vocabulary writes the bytes of its tokens, so that each is printable."""
+"""The printable letters with which a vocabulary writes the bytes of its tokens."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _BYTE = re.compile("<0x([0-9A-F]{2})>")
 
 
 def _byte_letters() -> dict[str, int]:
-    """The letter that ``vocab.json`` uses for each byte: printable ones are their own.
+    """Letter in ``vocab.json`` -> the byte it stands for; printable bytes are their own letters.
 
     The other 68 bytes are numbered from U+0100 on, in the order of their value.
     """
@@ -33,7 +33,7 @@ BYTE_OF = _byte_letters()
 
 @dataclass(frozen=True)
 class Letters:
-    """The letters of a vocabulary: of bytes, as GPT-2's, or characters, as SentencePiece's.
+    """The letters of a vocabulary: for bytes, as GPT-2's, or characters, as SentencePiece's.
 
     One of them stands for a ``space``. With ``byte_fallback``, characters without a token are
     spelled in bytes, each a token named after its number.
@@ -63,7 +63,7 @@ class Letters:
 
 
 def decode_tokens(tokens: Sequence[Any]) -> Sequence[Any]:
-    """Decode tokens as a vocabulary writes them, Ġcat, Ã¼, ▁cat, to bytes; others stay as is."""
+    """Decode tokens as a vocabulary writes them, Ġcat, Ã¼, ▁cat, to bytes; others are unchanged."""
     if not all(isinstance(token, str) for token in tokens):
         return tokens
     text, words = "".join(tokens), any(token.startswith("▁") for token in tokens)

@@ -36,7 +36,7 @@ class Model:
 
     ``weights`` are the files that it was read from, if any, for their checksum. ``set_aside``
     are the tensors of other tasks' heads, such as a classifier's ``score.weight``: they aren't run,
-    and the trunk beneath such a head is computed as it is.
+    and the trunk below such a head is run unchanged.
     """
 
     name: str
@@ -77,10 +77,10 @@ def load_model(folder: str | Path = BUNDLED, name: str | None = None, device: st
     see ``model_registry.find``.
 
     Weights become float32, in memory of their own, so the files may change afterwards. ``device``
-    is where the model computes, such as "cuda" or "mps". Raises ``CheckpointError`` that names the
-    file, the tensor, its value and the expected one (NaN and infinity are refused too),
-    ``TooLargeError`` before anything is read where the memory is too small, or a GPU's is, and
-    ``DeviceError`` for a device that isn't here.
+    is where the model computes, such as "cuda" or "mps". Raises ``CheckpointError``, which names
+    the file, the tensor, its value and the expected one (NaN and infinity are refused too),
+    ``TooLargeError``, before anything is read, where the memory or a GPU's is too small, and
+    ``DeviceError`` for a device that this machine doesn't have.
     """
     torch_device = devices.find(device)
     own_name, folder = model_registry.find(folder)
@@ -92,7 +92,7 @@ def read_model(
 ) -> Model:
     """Read the model in a folder, with its own tokenizer or the given one.
 
-    Raises as ``load_model`` does.
+    Raises what ``load_model`` raises.
     """
     config, stored, aside = _check_headers(folder)
     files = WeightFiles.of(files_of(folder))
@@ -112,9 +112,9 @@ def assemble(
     files: WeightFiles,
     device: torch.device,
 ) -> Model:
-    """Build a model, ready to run, from weights that were read from ``files``, as torch has them.
+    """Build a model, ready to run, from weights in torch's layout that were read from ``files``.
 
-    Raises ``CheckpointError`` if the files have changed meanwhile, or tied ends
+    Raises ``CheckpointError`` if the files have changed meanwhile, or tied matrices
     differ, and ``TooLargeError`` if ``device`` has no room.
     """
     if files.have_changed():
@@ -148,7 +148,7 @@ def network_of(config: ModelConfig, weights: Mapping[str, Tensor]) -> Transforme
 def weight_bytes(folder: str | Path) -> int:
     """Bytes that the weights in a folder will take, known from the files' headers alone.
 
-    Raises ``CheckpointError`` as ``load_model`` does.
+    Raises ``CheckpointError``, as ``load_model`` does.
     """
     config, stored, _aside = _check_headers(Path(folder))
     return _bytes(config, stored)
@@ -183,7 +183,7 @@ def read_config(folder: Path) -> ModelConfig:
 
 
 def config_values(folder: Path) -> dict[str, Any]:
-    """All that ``config.json`` says, or would say of a GGUF file. Raises ``CheckpointError``."""
+    """The content of ``config.json``, or a GGUF file's equivalent. Raises ``CheckpointError``."""
     if not is_there(folder):
         raise CheckpointError(
             f"{shorten(str(folder), 300)}: there is no such folder. Give one in Hugging Face's "
@@ -210,7 +210,7 @@ def _naming(folder: Path) -> Iterator[None]:
 
 
 def _check_headers(folder: Path) -> tuple[ModelConfig, dict[str, Stored], tuple[str, ...]]:
-    """The config, the headers of the weights, checked against it, and the tensors set aside.
+    """The config, the weights' headers, checked against it, and the names of tensors set aside.
 
     No weights are read.
     """

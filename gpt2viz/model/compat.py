@@ -1,6 +1,6 @@
-"""Undocumented parts of the hub's client and of ``tokenizers`` that are used here; a test each.
+"""Undocumented parts of the hub's client and of ``tokenizers`` used here, each with a test.
 
-Read in huggingface_hub 0.30, 0.36, 1.31 and 2.4, and in tokenizers 0.22 and 0.23.
+Checked in the source of huggingface_hub 0.30, 0.36, 1.31 and 2.4, and tokenizers 0.22 and 0.23.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ def download(
 ) -> None:
     """Append a file of ``nbytes`` from byte ``start`` on to ``target``.
 
-    The client's own download, with its retries and proxies: no public function resumes a file
-    that was cut off.
+    This is the client's own download, with its retries and proxies: no public function resumes
+    a partial file.
     """
-    from huggingface_hub.file_download import http_get  # a third of a second, for a fetch alone
+    from huggingface_hub.file_download import http_get  # a third of a second, only needed here
 
     http_get(url, target, resume_size=start, headers=dict(headers), expected_size=nbytes)
 
 
 def transport_error() -> type[Exception]:
-    """The HTTP library's exception that the client lets through without a network.
+    """The HTTP library's exception that the client doesn't catch when there is no network.
 
-    That is ``httpx2`` in 2, ``httpx`` in 1 and ``requests`` before.
+    The library is ``httpx2`` in 2, ``httpx`` in 1 and ``requests`` before.
     """
     from huggingface_hub.utils import get_session
 
@@ -38,7 +38,7 @@ def transport_error() -> type[Exception]:
 
 @contextmanager
 def panics() -> Iterator[None]:
-    """Turn a panic of the Rust code, which is no ``Exception``, into a ``ValueError``."""
+    """Turn a panic of the Rust code, which isn't an ``Exception``, into a ``ValueError``."""
     try:
         yield
     except BaseException as error:

@@ -20,7 +20,7 @@ END_OF_TEXT = b"<|endoftext|>"
 
 # Switches of the Hugging Face implementation that change the arithmetic, with the only values
 # that this model computes. A checkpoint that sets another one is refused, never approximated.
-# reorder_and_upcast_attn isn't one of them: it asks for float32, which everything runs in here.
+# reorder_and_upcast_attn isn't one of them: it asks for float32, and everything here is float32.
 FIXED: Mapping[str, tuple[Any, ...]] = {
     "scale_attn_weights": (True,),
     "add_cross_attention": (False,),
@@ -42,7 +42,7 @@ ALSO = {
 }
 # … and with them Llama's names of all sizes that have GPT-2's names here.
 LLAMA_NAMES = ALSO | {"num_key_value_heads": "n_kv_head", "intermediate_size": "mlp_dim"}
-# Numbers that transformers has where the file leaves them out; elsewhere there are no groups.
+# transformers' defaults where the file has no number; other families then have no groups.
 _KV_HEADS = {"mistral": 8, "qwen2": 32, "qwen3": 32}
 _ROPE_NAMES = {
     "rope_theta": "base",
@@ -51,7 +51,7 @@ _ROPE_NAMES = {
     "high_freq_factor": "high",
     "original_max_position_embeddings": "original",
 }
-# The kinds of RoPE, and what each asks for besides a base.
+# The kinds of RoPE, and the fields that each needs besides a base.
 _ROPE_KINDS = {"default": (), "linear": ("factor",), "llama3": tuple(_ROPE_NAMES)[1:]}
 _WRITTEN = {name: written for written, name in LLAMA_NAMES.items()}
 _LAYER_TYPES = ("full_attention", "sliding_attention")
@@ -175,7 +175,7 @@ class GPT2Config:
 
 @dataclass(frozen=True)
 class Rope:
-    """The speeds at which RoPE turns queries and keys (Su et al. 2021), as config.json says.
+    """The speeds at which RoPE turns queries and keys (Su et al. 2021), as in config.json.
 
     Pair i of hs / 2 turns by base^(−2i/hs) radians a position. ``kind`` "linear" divides that by
     ``factor``; "llama3" does so where a full turn takes more than ``original`` / ``low`` positions,
@@ -195,19 +195,19 @@ class Rope:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Rope:
-        """Read ``rope_parameters``, or ``rope_theta`` and ``rope_scaling`` as older files have it.
+        """Read ``rope_parameters``, or ``rope_theta`` and ``rope_scaling``, as in older files.
 
-        Raises ``CheckpointError`` for another kind, and for values that are no numbers.
+        Raises ``CheckpointError`` for another kind, and for values that aren't numbers.
         """
         scaling = values.get("rope_parameters") or values.get("rope_scaling") or {}
         _check("rope_scaling", scaling, "an object", lambda x: isinstance(x, Mapping))
         kind = scaling.get("rope_type", scaling.get("type", "default"))
-        if kind not in [*_ROPE_KINDS]:  # it may be a list, which has no hash
+        if kind not in [*_ROPE_KINDS]:  # it may be a list, which isn't hashable
             raise CheckpointError(
                 f"config.json: rope_type {kind!r:.60} is not supported; there are: "
                 f"{', '.join(_ROPE_KINDS)}"
             )
-        of_layers = dict.fromkeys(_LAYER_TYPES, (None,))  # speeds of their own
+        of_layers = dict.fromkeys(_LAYER_TYPES, (None,))  # speeds by type of layer
         _refuse(scaling, {"partial_rotary_factor": (1.0, None), **of_layers})
         bases = scaling.get("rope_theta"), values.get("rope_theta"), cls.base
         given: dict[str, Any] = {
@@ -278,7 +278,7 @@ class LlamaConfig:
 
     @property
     def qk_norm(self) -> bool:
-        """True where each head's queries and keys go through an RMSNorm before they are turned."""
+        """True where each head's queries and keys go through an RMSNorm before they are rotated."""
         return self.family == "qwen3"
 
     def layer_divisor(self, layer: int) -> int:
@@ -365,7 +365,7 @@ _FAMILIES = ("gpt2", "llama", "mistral", "qwen2", "qwen3")
 def config_from(values: Mapping[str, Any]) -> ModelConfig:
     """The config of a model of any family, from a parsed ``config.json``.
 
-    Raises ``CheckpointError`` for another ``model_type``, and as the families' configs do.
+    Raises ``CheckpointError`` for another ``model_type``, and where the family's config does.
     """
     model_type = values.get("model_type", "gpt2")
     if model_type not in _FAMILIES:

@@ -2,7 +2,7 @@
 
 Both (Karpathy, github.com/karpathy/nanoGPT and /minGPT) write a pickle with the weights of
 ``nn.Linear``, (out, in); GPT-2's own layout is transposed. Nothing in the pickle is run: see
-``gpt2viz.model.pickles``. Other content, such as settings in a class of the script that saved them,
+``gpt2viz.model.pickles``. Other content, such as settings in a class of the script that saved it,
 does no harm. A vocabulary of characters is in ``meta.pkl``.
 """
 
@@ -62,9 +62,9 @@ def convert(
 
     ``n_head`` is needed if the file doesn't have it, as minGPT's. ``tokenizer`` is a folder
     whose tokenizer is copied, nanoGPT's ``meta.pkl``, or a JSON list of one string per id; the
-    last two become ``tokens.json``. Missing biases become 0, a padded vocabulary stays.
+    last two become ``tokens.json``. Missing biases become 0, a padded vocabulary stays padded.
     Raises ``CheckpointError`` for a file that is neither, and where ``folder`` isn't empty or
-    can't be written; ``folder`` is then as it was.
+    can't be written; ``folder`` is then unchanged.
     """
     file, folder = Path(file), Path(folder)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
@@ -94,7 +94,7 @@ def _write(
     file: Path,
     tokenizer: Path | None,
 ) -> None:
-    """Write the checkpoint's files. Raises ``CheckpointError`` if they are no complete GPT-2."""
+    """Write the checkpoint's files. Raises ``CheckpointError`` unless they are a complete GPT-2."""
     save_file(dict(weights), made / "model.safetensors", metadata={"format": "pt"})
     written = json.dumps({"model_type": "gpt2", **asdict(config)}, indent=2)
     (made / "config.json").write_text(written + "\n", encoding="utf-8")
@@ -152,7 +152,7 @@ def _load(file: Path) -> tuple[dict[str, Tensor], Mapping[str, Any]]:
 
 
 def _check_tensor(file: Path, name: Any, value: Any) -> None:
-    """Raise ``CheckpointError`` unless it is a dense tensor of floats with a name to print."""
+    """Raise ``CheckpointError`` unless it is a dense tensor of floats with a printable name."""
     if isinstance(value, Stub):
         what = f"{_short(name)}, an object of {_class_of(value)},"
         raise CheckpointError(_ONLY_WEIGHTS.format(file=file, what=what))

@@ -37,9 +37,9 @@ class WeightFiles:
 
     @cached_property
     def sha256(self) -> str:
-        """``sha256_of`` the files, computed on first access: half a second a gigabyte or so.
+        """``sha256_of`` the files, computed on first access: about half a second per gigabyte.
 
-        Empty if one has changed, or is gone, since the weights were read from it.
+        Empty if one has changed or was deleted since the weights were read from it.
         """
         try:
             return "" if self.have_changed() else sha256_of(*self.files)
@@ -65,7 +65,7 @@ def sha256_of(*files: Path) -> str:
 
 
 def equal_files(files: Mapping[int, Sequence[Path]]) -> tuple[tuple[int, ...], ...]:
-    """Groups, of two or more, of the numbers whose files are byte-by-byte equal.
+    """Groups, of two or more, of the numbers whose files are equal byte by byte.
 
     Sizes are compared first, then some bytes in the middle, and checksums only if those agree.
     """

@@ -1,4 +1,4 @@
-"""A model that transformers holds in memory, used as it is: no file, no copy.
+"""Use a model that transformers has in memory as it is, without a file or a copy.
 
 It doesn't import transformers: it only reads the objects' parameters and config, and calls
 ``save_pretrained``.
@@ -21,15 +21,15 @@ from gpt2viz.model.weights import CONV1D, check_numbers, is_of_task_head, plain_
 
 
 def from_transformers(model: Any, tokenizer: Any, name: str | None = None) -> Model:
-    """Use a ``GPT2LMHeadModel`` of transformers, or ``LlamaForCausalLM`` and its family's others.
+    """Use transformers' ``GPT2LMHeadModel``, ``LlamaForCausalLM``, or another of Llama's family.
 
-    From a model with a head for another task, such as ``GPT2ForSequenceClassification``, the trunk
-    is used, and ``set_aside`` names the rest; ``wte`` alone then predicts its next tokens.
+    Of a model with a head for another task, such as ``GPT2ForSequenceClassification``, the trunk
+    is used, and ``set_aside`` names the rest; ``wte`` is then the unembedding too.
 
-    Its parameters are shared, on their device: a change in them changes the
-    model returned. Dropout is off in the latter, whatever the mode of the former.
-    ``tokenizer`` is transformers' own for it; ``name`` is the model's ``name_or_path`` unless it
-    is given. A model that shares weights with no file has no checksum.
+    The parameters are shared, on their device: a change in them changes the
+    model returned, which has no dropout, whatever the mode of the given one.
+    ``tokenizer`` is transformers' own for it; ``name`` is the model's ``name_or_path`` by
+    default. The model returned belongs to no file, so it has no checksum.
 
     Raises ``CheckpointError`` for another architecture, for adapters that aren't merged, for
     numbers other than float32, for NaN and infinity, and for a tokenizer that can't be
@@ -63,7 +63,7 @@ def from_transformers(model: Any, tokenizer: Any, name: str | None = None) -> Mo
 
 
 def _weights(kind: str, weights: dict[str, Tensor], config: ModelConfig) -> dict[str, Tensor]:
-    """Parameters by our names and in our shapes, of a ``kind`` of model: views of its memory."""
+    """Parameters of a ``kind`` of model by our names and in our shapes: views of its memory."""
     if config.tie_word_embeddings and config.embedding_name in weights:
         tie(weights, config.embedding_name)
     sizes = dict(config.tensors())

@@ -37,7 +37,7 @@ _SIZE, _LENGTH = _NUMBERS[4], _NUMBERS[10]
 _TEXT, _ARRAY = 8, 9
 # Two for matrices and one for vectors; the format's package supports at most four.
 _MOST_DIMENSIONS = 4
-# In bytes, by llama.cpp, which has a zero behind it.
+# In bytes, as in llama.cpp, which adds a zero.
 _LONGEST_NAME = 63
 # Rows that are unpacked as one.
 _ROWS = 32
@@ -79,7 +79,7 @@ _LLAMA = (
     },
 )
 _NAMES = {"gpt2": _GPT2, "llama": _LLAMA, "qwen2": _LLAMA, "qwen3": _LLAMA}
-# Fields of config.json, by the header's keys behind the architecture's name.
+# Fields of config.json, by the header's keys without the architecture's name.
 _SIZES = {
     "gpt2": {
         "context_length": "n_positions",
@@ -109,8 +109,8 @@ _LLAMA3 = {
 
 @dataclass(frozen=True)
 class GGUFTensor(Stored):
-    """A tensor by the header: ``name`` and ``size`` are those of Hugging Face's files, without
-    "model." before them, and ``kind`` is the number of its type.
+    """A tensor as the header declares it: ``name``, without "model.", and ``size`` are those of
+    Hugging Face's files, and ``kind`` is the number of its type.
 
     ``turned`` is the number of heads whose rows llama.cpp has reordered, 0 for none.
     """
@@ -130,12 +130,12 @@ class GGUFTensor(Stored):
 
         size = _as_linear(self.name, self.size)
         n_rows = math.prod(size[:-1])
-        # As if they were one row: it unpacks sixteen at a time, of which some are very short.
+        # Many rows as one: it unpacks sixteen at a time, and some rows are very short.
         rows = content.numpy().reshape(n_rows // math.gcd(n_rows, _ROWS), -1)
         with np.errstate(all="ignore"):  # NaN is refused afterwards
             values = quants.dequantize(rows, GGMLQuantizationType(self.kind))
         tensor = torch.from_numpy(values).view(size)
-        if self.turned:  # from pairs side by side to halves, which transformers turns
+        if self.turned:  # from adjacent pairs to two halves, as transformers rotates
             pairs = tensor.view(self.turned, -1, 2, *size[1:])  # (nh, hs / 2, 2, C)
             tensor = pairs.transpose(1, 2).reshape(size)
         return tensor.t() if self.name.endswith(CONV1D) else tensor
@@ -213,7 +213,7 @@ class _Reader:
         return value
 
     def count(self) -> int:
-        """The next number of entries, which may sum to a million at most."""
+        """The next number of entries; all of them may add up to a million at most."""
         count: int = self.number(_LENGTH)
         self._entries -= count
         if self._entries < 0:
@@ -236,7 +236,7 @@ class _Reader:
         return [self.value(kind, inside=True) for _ in range(self.count())]
 
     def end(self, alignment: int) -> int:
-        """The aligned byte at which the data after the header begin."""
+        """The aligned byte at which the data begin, after the header."""
         return _align(self._opened.tell(), alignment)
 
 
@@ -247,9 +247,9 @@ def _align(position: int, alignment: int) -> int:
 def _tensors(
     file: Path, size: int, reader: _Reader, count: int, values: Mapping[str, Any]
 ) -> dict[str, GGUFTensor]:
-    """The tensors by the model's names: one behind the other, within a file of ``size`` bytes.
+    """The tensors by the model's names: contiguous, within a file of ``size`` bytes.
 
-    Raises ``ValueError`` where they aren't.
+    Raises ``ValueError`` if they aren't.
     """
     family = values["general.architecture"]
     heads = values.get(f"{family}.attention.head_count")
@@ -283,7 +283,7 @@ def _tensors(
 
 
 def _tensor_entry(reader: _Reader) -> tuple[str, list[int], int, int]:
-    """A tensor's entry: its name, its size, its type, and its offset behind the header."""
+    """A tensor's entry: its name, its size, its type, and its offset after the header."""
     key, n_dimensions = reader.text(), reader.number(_SIZE)
     if len(key) > _LONGEST_NAME or not key.isprintable():
         raise ValueError(f"a tensor is called {key!r:.60}")
@@ -294,7 +294,7 @@ def _tensor_entry(reader: _Reader) -> tuple[str, list[int], int, int]:
 
 
 def _names(key: str, family: str) -> tuple[str, str]:
-    """A tensor's name in the model, or its own if it has none there, and its part's in the file."""
+    """A tensor's name in the model, if known, otherwise its own, and its part's in the file."""
     match, (layers, parts) = _NAME.fullmatch(key), _NAMES[family]
     if match is None or match[2] not in parts:
         return key, ""
@@ -309,7 +309,7 @@ def _as_linear(name: str, size: tuple[int, ...]) -> tuple[int, ...]:
 
 @lru_cache(maxsize=64)
 def _type(kind: int) -> tuple[str, int, int]:
-    """The type of this number: its name, the numbers packed together, and their bytes."""
+    """The type with this number: its name, the count of a block's numbers, and a block's bytes."""
     from gguf import GGML_QUANT_SIZES, GGMLQuantizationType, quants
 
     named = GGMLQuantizationType(kind)
@@ -328,7 +328,7 @@ def _block(key: str, kind: int) -> tuple[str, int, int]:
 def read_config(file: Path) -> dict[str, Any]:
     """The fields of the ``config.json`` that the model would have in Hugging Face's layout.
 
-    Raises as ``read_header`` does, and ``CheckpointError`` where one is missing.
+    Raises what ``read_header`` raises, and ``CheckpointError`` where a field is missing.
     """
     header = read_header(file)
     with reading(file.name, "its config can't be read"):
@@ -398,9 +398,9 @@ def _scaling(given: Mapping[str, Any]) -> dict[str, Any] | None:
 
 
 def _llama3_scaling(tensor: GGUFTensor, base: float, head_dim: int) -> dict[str, Any]:
-    """Llama 3's scaling of positions, of which the file has only the result: (hs / 2,) divisors.
+    """Llama 3's scaling of positions; the file has only its result, (hs / 2,) divisors.
 
-    Raises ``ValueError`` if they are another scaling's.
+    Raises ``ValueError`` if they come from another scaling.
     """
     if tensor.size != (head_dim // 2,):
         raise ValueError(f"{tensor.key} is {tensor.size}, not {(head_dim // 2,)}")

@@ -22,7 +22,7 @@ from gpt2viz.model.tokenizer_files import Values, added_token
 from gpt2viz.model.vocabulary import check_list
 
 _KEYS = "tokenizer.ggml."
-# Types of tokens: ordinary ones, control tokens, and words that were added whole.
+# Types of tokens: ordinary ones, control tokens, and added words.
 _NORMAL, _CONTROL, _ADDED = 1, 3, 4
 # Llama 3's expression, and Qwen's, which separates every digit.
 _WORDS = (
@@ -46,7 +46,7 @@ def read_tokenizer(file: Path) -> tuple[Values, str]:
     """The ``tokenizer.json`` equivalent to a GGUF file's tokenizer, and its end-of-text token.
 
     The token is "" if the file names none. Raises ``CheckpointError`` if it is neither byte-level
-    BPE with a known pre-tokenizer nor SentencePiece's BPE, or is broken, and as ``read_header``.
+    BPE with a known pre-tokenizer nor SentencePiece's BPE, or broken; and as ``read_header`` does.
     """
     values = read_header(file).values
     own = {key.removeprefix(_KEYS): value for key, value in values.items()}
@@ -87,7 +87,7 @@ def _byte_level(
     """Byte-level BPE with the pre-tokenizer named ``cut``, and its merges."""
     if cut not in _CUTS:
         raise ValueError(f"its texts are cut by {cut!r:.60}; known are {', '.join(_CUTS)}")
-    # In Llama 3's files a piece that is a token stays whole, whatever merges make of it.
+    # In Llama 3's files a piece that is a token stays whole, whatever its merges.
     tokenizer = tokenizers.Tokenizer(models.BPE(ignore_merges=cut == "llama-bpe"))
     if cut == "qwen2":
         tokenizer.normalizer = normalizers.NFC()
@@ -101,7 +101,7 @@ def _sentencepiece(
 ) -> tuple[tokenizers.Tokenizer, Sequence[object]]:
     """SentencePiece's BPE (Kudo & Richardson 2018), which merges to the token of highest score.
 
-    And its merges. Text without a token is spelled in bytes.
+    Returned with its merges. Text without a token is spelled in bytes.
     """
     scores = dict(zip(ids, values["scores"], strict=True))
     halves = (

@@ -2,7 +2,7 @@
 
 ``huggingface_hub`` sets the paths: its cache, its token, its endpoint and its offline variable
 all apply. Its version 2 deletes partial files, and doesn't check what arrived, so files are
-written here: a partial one is kept and resumed, and each is checked against the hub's own hash.
+written here: a partial one is kept and resumed, and each is checked against the hub's hash.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class StoppedError(HubError):
 
 
 def look_up(name: str, revision: str | None = None) -> Offer:
-    """Ask the hub for a model's files and sizes, the newest or a ``revision``.
+    """Ask the hub for the files and sizes of a model's newest version, or of a ``revision``.
 
     Raises ``HubError`` or, for a model of another family, ``CheckpointError``.
     """
@@ -109,9 +109,9 @@ def fetch(
 ) -> Path:
     """Fetch the missing files and return the model's folder in the hub's cache.
 
-    ``progress`` is called with the bytes that are here, ``stopped`` after each part of some
-    megabytes. Raises ``StoppedError`` if it is true, and ``HubError`` if the network or a file
-    fails; the next call resumes where this one ended.
+    ``progress`` is called with the bytes that have arrived, ``stopped`` after each part of some
+    megabytes. Raises ``StoppedError`` if it returns True, and ``HubError`` if the network or a
+    file fails; the next call resumes where this one ended.
     """
     with _plain_words(offer.name):
         missing = offer.nbytes - offer.here
@@ -141,7 +141,7 @@ def cached_models() -> dict[str, Path]:
             config = try_to_load_from_cache(name, "config.json")
             if isinstance(config, str) and _is_complete(Path(config).parent):
                 folders[name] = Path(config).parent
-        except (OSError, ValueError):  # what is no repository, or can't be read
+        except (OSError, ValueError):  # not a repository, or not readable
             continue
     return dict(sorted(folders.items()))
 
@@ -193,7 +193,7 @@ def _get(
 
 
 class _Watched(io.FileIO):
-    """A file to append to that reports its size after each part and can be stopped."""
+    """A file opened to append, which reports its size after each part and can be stopped."""
 
     def __init__(
         self, path: Path, here: Callable[[int], None], stopped: Callable[[], bool]

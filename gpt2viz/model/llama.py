@@ -1,8 +1,8 @@
-"""Llama's family in PyTorch, top to bottom as the data flows, under its checkpoints' names.
+"""Llama's family in PyTorch, in the order of the data flow, with its checkpoints' names.
 
 Touvron et al. 2023, "LLaMA: Open and Efficient Foundation Language Models": pre-norm blocks like
-GPT-2's, with RMSNorm for LayerNorm, gated MLPs (Shazeer 2020), and queries and keys that are turned
-by their position (Su et al. 2021) in place of learned positions. Heads may share keys and values
+GPT-2's, with RMSNorm for LayerNorm, gated MLPs (Shazeer 2020), and queries and keys rotated by
+their position (Su et al. 2021) in place of learned positions. Heads may share keys and values
 (Ainslie et al. 2023). Mistral adds a window, Qwen2 biases, Qwen3 norms on queries and keys.
 
 Shapes are written as in ``network.py``; nkv are groups of heads that share keys and values.
@@ -24,7 +24,7 @@ from gpt2viz.model.network import ACTIVATION, GPT2, Attend, Mask, Past, empty_em
 
 @lru_cache(maxsize=8)
 def speeds(config: LlamaConfig) -> Tensor:
-    """The angle by which each pair of a head's channels turns from one position to the next.
+    """The angle by which each pair of a head's channels rotates from one position to the next.
 
     In radians: (hs / 2,). See ``config.Rope``.
     """
@@ -33,7 +33,7 @@ def speeds(config: LlamaConfig) -> Tensor:
     if rope.kind == "linear":
         return angles / rope.factor
     if rope.kind == "llama3":
-        wavelength = 2 * math.pi / angles  # positions that a whole turn takes
+        wavelength = 2 * math.pi / angles  # positions per full turn
         unscaled = (rope.original / wavelength - rope.low) / (rope.high - rope.low)
         unscaled = unscaled.clamp(0, 1)
         return unscaled * angles + (1 - unscaled) * angles / rope.factor

@@ -22,8 +22,8 @@ def hidden_pairs(
     """True where a query (row) may not see a key (column): (T, T), or (r, T) for r ``queries``.
 
     ``positions`` (T,) are 0 to T−1; the mask has the same type, on the same device. With
-    ``causal`` all later keys are hidden; ``forbidden`` (T, T) hides more, as edits do, and so does
-    a layer's ``window``: keys that are ``window`` positions away, or more.
+    ``causal`` all later keys are hidden; ``forbidden`` (T, T) hides more, for edits, and so does
+    a layer's ``window``: keys that are ``window`` or more positions away.
     """
     mask = (positions > positions[queries, None]) & causal  # (r, T)
     if window is not None:

@@ -17,9 +17,9 @@ _FLOAT32 = 4
 def run_bytes(config: ModelConfig) -> int:
     """Bytes of a run of the longest text, or of ``LONG`` tokens if that is less.
 
-    For its trace, and for one layer's temporaries. The trace keeps Q, K, V and the additions
-    of attention and MLP of each layer, and, where positions turn Q and K, both before it too. Two
-    more layers' worth was measured as temporary: 2.26 GB at GPT-2 XL's sizes, 1,024 tokens.
+    For its trace, and for one layer's temporaries. The trace keeps Q, K, V and the outputs
+    of attention and MLP of each layer, and, with RoPE, Q and K before rotation too. Temporaries
+    were measured as two more layers' worth: 2.26 GB at GPT-2 XL's sizes, 1,024 tokens.
     """
     C, F = config.n_embd, config.mlp_dim
     q, k = (n * config.head_dim for n in (config.n_head, config.n_kv_head))
@@ -34,7 +34,7 @@ def longest(config: ModelConfig) -> int:
 
 
 def free_memory(cgroup: Path = Path("/sys/fs/cgroup")) -> int:
-    """Bytes that a program can still take without pushing others out.
+    """Bytes that a program can still allocate without displacing others.
 
     The system's own estimate, or what a container's limit leaves if that is less: from the files
     below ``cgroup`` (version 2), which psutil doesn't read.

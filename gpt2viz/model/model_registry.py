@@ -15,7 +15,7 @@ def models() -> dict[str, Path]:
 
     Raises ``CheckpointError`` if the configuration file can't be read.
     """
-    from gpt2viz.model import hub  # its import takes as long as torch's, and few models need it
+    from gpt2viz.model import hub  # importing it takes as long as torch, and few models need it
 
     own = settings.name_paths(settings.folders())
     return settings.merge_fetched(own, hub.cached_models())
@@ -25,8 +25,8 @@ def find(given: str | Path) -> tuple[str, Path]:
     """(name, folder) of a model, by its name, in the hub's cache too, or by its folder; a GGUF
     file counts as one.
 
-    A configured name comes before a folder, and that before the hub's cache; a path, or a text that
-    begins as a path does (``./gpt2``), is a folder. Raises ``CheckpointError`` for what is neither.
+    A configured name takes precedence over a folder, and that over the hub's cache; a path, or text
+    that begins like one (``./gpt2``), is a folder. Raises ``CheckpointError`` for neither.
     """
     if not isinstance(given, str | Path):
         raise ArgumentError(f"A model is given by its name or folder, not {type(given).__name__}.")

@@ -42,12 +42,11 @@ class Past(NamedTuple):
 
 
 class Mask(NamedTuple):
-    """The keys (columns) that each query (row) may not see: one for all layers of a forward.
+    """The keys (columns) that each query (row) may not see: one mask for all layers of a run.
 
     ``hidden`` (r, P + T) is True where a key is hidden from one of the last r queries. ``causal``
-    says that it hides exactly the later keys, and ``open`` that it hides none. ``explicit``
-    makes every score and weight a tensor of its own. ``positions`` (P + T,) are
-    those of all tokens.
+    says that it hides exactly the later keys, and ``open`` that it hides none. With ``explicit``
+    every score and weight is a tensor of its own. ``positions`` (P + T,) are those of all tokens.
     """
 
     hidden: Tensor
@@ -160,7 +159,7 @@ class SelfAttention(transformer.Attention):
 
 
 class GELUTanh(nn.GELU):
-    """GELU by its tanh approximation, "gelu_new" in config.json (Hendrycks & Gimpel 2016)."""
+    """GELU in its tanh approximation, "gelu_new" in config.json (Hendrycks & Gimpel 2016)."""
 
     def __init__(self) -> None:
         super().__init__(approximate="tanh")
@@ -181,7 +180,7 @@ ACTIVATION = {
 
 
 class MLP(nn.Module):
-    """Two linear layers with an activation between them, for every token alone: (B, T, C)."""
+    """Two linear layers with an activation between them, for each token separately: (B, T, C)."""
 
     def __init__(self, config: GPT2Config) -> None:
         super().__init__()
@@ -229,8 +228,8 @@ class Block(transformer.Block):
 
 
 def empty_embedding(n: int, C: int) -> nn.Embedding:
-    """A table (n, C) whose numbers come later: initializing it on PyTorch's device "meta" loads its
-    compiler, which took three seconds of each process.
+    """A table (n, C) to be filled later. To initialize it on PyTorch's device "meta" would load its
+    compiler, which took three seconds in each process.
     """
     return nn.Embedding.from_pretrained(torch.empty(n, C), freeze=False)  # type: ignore[no-untyped-call]
 
@@ -269,7 +268,7 @@ class GPT2(transformer.Transformer):
     ) -> Tensor:
         """Run the model.
 
-        ``causal`` lets a token see itself and those before it, and no others. ``explicit`` makes
+        With ``causal`` a token sees itself and those before it, and no others. ``explicit`` makes
         every score and weight a tensor of its own; otherwise the same attention runs fused.
         ``forbidden`` (T, T) is True where a query (row) may not see a key (column) either; each
         query must have a key left to see.
@@ -283,8 +282,8 @@ class GPT2(transformer.Transformer):
         if T > n_positions:
             raise ContextError(T, n_positions)
         position_ids = torch.arange(T, device=ids.device)  # (P + T,)
-        asking = T if past and past[0].q is not None else T - first
-        mask = Mask.of(asking, position_ids, causal, explicit, forbidden)
+        n_queries = T if past and past[0].q is not None else T - first
+        mask = Mask.of(n_queries, position_ids, causal, explicit, forbidden)
         x = self.embed(ids, position_ids[first:])  # (B, T, C)
         for n, block in enumerate(self.blocks):
             x = block(x, mask, past[n] if past else None)  # (B, T, C)

@@ -1,7 +1,7 @@
-"""Weights in other formats than safetensors: recognize them, and say how to convert them.
+"""Weights in formats other than safetensors: recognize them, and say how to convert them.
 
-Nothing of them is read here. Each remedy is a command or some lines of Python for users who trust
-the files, as most of these formats can run code, or need libraries that gpt2viz does without.
+They aren't read here. Each remedy is a command or some lines of Python for users who trust the
+files, as most of these formats can run code, or need libraries that gpt2viz doesn't use.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-# Code to paste: not indented, and with whole paths.
+# Code to paste: not indented, and with full paths.
 _PICKLE = """\
 {folder}: the weights are only there as a pickle ({names}), which can run code when it is
 opened. Convert it once, in Python, on a machine where you trust the file:
@@ -37,7 +37,7 @@ ALONE: Mapping[str, str] = {
         "{folder}: the model is only there as {names}. Give that file itself in place of the "
         "folder: {path}/{first}"
     ),
-    # Not what a trainer keeps beside the weights.
+    # Not the other files that a trainer saves beside the weights.
     r"(?!(optimizer|scheduler|scaler|rng_state|model).*\.).+\.(pt|pth|ckpt)": (
         "{folder}: {names} can't be used as it is. If nanoGPT, minGPT or a script like theirs "
         "wrote it: gpt2viz convert FILE NEW-FOLDER"
@@ -60,7 +60,7 @@ INSTEAD: Mapping[str, str] = {
 
 
 def remedy(folder: Path, ways: Mapping[str, str] = INSTEAD) -> str:
-    """A sentence on weights that a folder holds in an unusable form, and the remedy; "" if none."""
+    """A sentence on a folder's weights in an unusable format, and the remedy; "" if it has none."""
     path = os.path.abspath(folder)
     for pattern, way in ways.items():
         if names := _matching(pattern, _names(folder)):
@@ -73,7 +73,7 @@ def remedy(folder: Path, ways: Mapping[str, str] = INSTEAD) -> str:
 
 
 def other_weights(names: Iterable[str]) -> str:
-    """The first of some files with weights in an unusable form; "" for none."""
+    """The first of these files that has weights in an unusable format; "" if none has."""
     names = sorted(names)
     return next((name for pattern in INSTEAD for name in _matching(pattern, names)), "")
 
@@ -85,5 +85,5 @@ def _matching(pattern: str, names: Iterable[str]) -> list[str]:
 def _names(folder: Path) -> list[str]:
     try:
         return sorted(path.name for path in folder.iterdir())
-    except (OSError, ValueError):  # no folder, or none that may be read
+    except (OSError, ValueError):  # not a folder, or not a readable one
         return []

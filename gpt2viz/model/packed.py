@@ -1,12 +1,12 @@
-"""Weights in about five bits a number: the format of earlier points of a training.
+"""Weights in about five bits per number: the format of a training run's earlier checkpoints.
 
 A matrix is rounded to whole multiples of a step, one step for each row: its standard deviation
 divided by 2^(bits − 2), or more where a number would lie beyond 127 steps. A number that is drawn
 from a normal distribution then takes 2.05 + bits − 2 bits (the entropy of the rounded number), and
 Huffman's code in deflate (RFC 1951) takes hardly more. Vectors are kept as they are.
 
-What is read from such a file is the checkpoint: every number shown of it is computed from
-the rounded weights. The file is a safetensors file: for each matrix the deflated int8 numbers, and
+The rounded weights are the checkpoint: every number shown of it is computed from
+them. The file is a safetensors file: for each matrix the deflated int8 numbers, and
 under its name with ``.step`` the steps of its rows in float32.
 """
 
@@ -37,17 +37,17 @@ from gpt2viz.model.weights import (
     problem,
 )
 
-if TYPE_CHECKING:  # which reads checkpoints of steps, and these what is packed
+if TYPE_CHECKING:  # it imports the module of steps, which imports this one
     from gpt2viz.model.checkpoint import Model
     from gpt2viz.model.transformer import Transformer
 
-#: Of 4.56 million numbers a file of 3.0 MB.
+#: With these, 4.56 million numbers make a file of 3.0 MB.
 BITS = 5
 _STEP = ".step"
 _MOST = 127
-# For a page: steps in a standard deviation, and how many of a number's 9.4 bits are stored raw.
+# For a page: steps per standard deviation, and how many of a number's 9.4 bits are stored raw.
 _FINE, _LOW = 153.0, 4
-# The random texts that measure how fine a matrix must be, and their tokens.
+# How many random texts measure how fine a matrix must be, and tokens in each.
 _TEXTS = (8, 16)
 # The most octaves between the steps of two matrices; those texts may not use some matrix at all.
 _APART = 8
@@ -56,7 +56,7 @@ _WINDOW = -15
 
 
 def write_packed(weights: Mapping[str, Tensor], file: Path, bits: int = BITS) -> None:
-    """Write weights, by torch's names and in its layout, in ``bits`` bits a number (2 to 8)."""
+    """Write weights, by torch's names and in its layout, in ``bits`` bits per number (2 to 8)."""
     from safetensors.torch import save_file
 
     tensors: dict[str, Tensor] = {}
@@ -82,7 +82,7 @@ def _compress(content: bytes, window: int) -> bytes:
 
 @dataclass(frozen=True, eq=False)
 class PackedWeights:
-    """A model's weights in 9.4 bits a number, for a page that runs it.
+    """A model's weights in 9.4 bits per number, for a page that runs it.
 
     ``sizes`` are name, rows, columns and step, the last two 0 for a vector. ``parts`` are the bytes
     that ``notebook/packed.js`` reads: "high" the numbers' upper bits, deflated, "low" the four
@@ -105,8 +105,8 @@ def packed_bytes(config: ModelConfig) -> int:
 def pack(model: Model, finer: Sequence[int]) -> PackedWeights:
     """Pack a model's weights, each matrix rounded to whole multiples of its own step.
 
-    Rows of the tokens ``finer`` have eight more bits: those of single bytes, which a training
-    rarely reads, suffer most from rounding.
+    Rows of the tokens ``finer`` have eight more bits: those of single bytes, which are rare in
+    training, suffer most from rounding.
     """
     network = copy.deepcopy(model.network).to("cpu", torch.float32)
     weights, steps = network.state_dict(), _steps(network)
@@ -141,7 +141,7 @@ def pack(model: Model, finer: Sequence[int]) -> PackedWeights:
 def _steps(network: Transformer) -> dict[str, Tensor]:
     """The step of each matrix, such that all change next-token probabilities equally on average.
 
-    The gradients of some random texts tell how much a matrix changes them. Steps are rounded, so
+    Gradients over some random texts tell how much each matrix changes them. Steps are rounded, so
     that another machine gets the same ones from almost the same gradients.
     """
     network, draw = copy.deepcopy(network).requires_grad_(), torch.Generator().manual_seed(0)
@@ -162,7 +162,7 @@ def _steps(network: Transformer) -> dict[str, Tensor]:
 def read_packed(file: Path, config: ModelConfig) -> dict[str, Tensor]:
     """The weights in a file that ``write_packed`` wrote, in float32 and in torch's layout.
 
-    Raises ``CheckpointError`` naming the file where it isn't such a file of a model of these sizes.
+    Raises ``CheckpointError``, which names the file, if it isn't one, or of a model of other sizes.
     """
     declared = {tensor.key: tensor for tensor in header(file)}
     sizes = dict(weight_sizes(config))
@@ -210,7 +210,7 @@ def _weight(
         decoded = decoder.decompress(content_of(opened, declared[name]).numpy().tobytes(), count)
     except zlib.error as error:
         raise bad_file(declared[name].file, f"{name}: {error}") from None
-    # A stream may have an end code after its last byte, which is only read on a request for more.
+    # A stream may have an end code after its last byte, which is only read if more is requested.
     more = b"" if decoder.eof else decoder.decompress(decoder.unconsumed_tail, 1)
     if len(decoded) != count or more or not decoder.eof or decoder.unused_data:
         raise bad_file(declared[name].file, f"{name} isn't {count:,} numbers")

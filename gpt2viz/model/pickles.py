@@ -1,9 +1,9 @@
 """Read pickles without running anything that is in them.
 
-A file of ``torch.save`` is read by torch's own loader of weights, which makes tensors and plain
-values and calls nothing that the file names. An object beside them, such as one that holds a
-program's settings, becomes a ``Stub``. nanoGPT's ``meta.pkl`` has plain values alone, and is
-refused where it names anything else.
+A file written by ``torch.save`` is read by torch's own loader of weights, which makes tensors and
+plain values and calls nothing that the file names. Any other object in it, such as a program's
+settings, becomes a ``Stub``. nanoGPT's ``meta.pkl`` has only plain values, and is
+refused if it names anything else.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ REMEDY = (
 
 
 class Stub:
-    """Replaces an object of any class: it has its attributes, and its class has the same name."""
+    """Replaces an object of any class: with the same attributes and the same name of its class."""
 
     def __init__(self, *_arguments: Any) -> None:
-        """Ignore the arguments that the class would be called with."""
+        """Ignore the arguments that the original class would be called with."""
 
     def __setstate__(self, state: Any) -> None:
         """Take over the attributes, if the object has any."""
@@ -42,9 +42,9 @@ class Stub:
 def read_torch_file(file: Path) -> Any:
     """The content of a file of ``torch.save``, with a ``Stub`` for each object that isn't torch's.
 
-    The numbers of tensors stay in the file until accessed; those of files before
-    PyTorch 1.6, which may hold no such objects, are read. Raises ``CheckpointError`` naming the
-    file if it is neither.
+    Tensors' numbers stay in the file until accessed, except in files of PyTorch before 1.6, which
+    may hold no such objects. Raises ``CheckpointError``, which names the file, if it is of neither
+    kind.
     """
     with reading(file, "not weights that torch.save wrote"):
         zipped = zipfile.is_zipfile(ordinary(file))
@@ -54,7 +54,7 @@ def read_torch_file(file: Path) -> Any:
             with torch.serialization.safe_globals(stubs):
                 return torch.load(file, map_location="cpu", weights_only=True, mmap=zipped)
         except pickle.UnpicklingError as error:
-            own = error.__context__  # torch puts paragraphs of advice around it
+            own = error.__context__  # torch wraps it in paragraphs of advice
             why = reason(own if isinstance(own, pickle.UnpicklingError) else error)
             raise CheckpointError(
                 f"{file}: can't be read without running what is in it ({why}); {REMEDY}"
@@ -62,7 +62,7 @@ def read_torch_file(file: Path) -> Any:
 
 
 class _PlainValues(pickle.Unpickler):
-    """Reads numbers, texts, lists and dictionaries, as Python's documentation restricts it."""
+    """Reads only numbers, texts, lists and dictionaries, restricted as Python's docs recommend."""
 
     def find_class(self, module: str, name: str) -> NoReturn:
         """Refuse every import."""
@@ -74,7 +74,7 @@ def tokens_of(file: Path) -> list[Any]:
 
     ``data/shakespeare_char/prepare.py`` (Karpathy, github.com/karpathy/nanoGPT) pickles a
     dictionary, ``{"vocab_size": 65, "itos": {0: "\\n", …}, "stoi": {"\\n": 0, …}}``. Raises
-    ``CheckpointError`` naming the file where it can't be read, or has no ``itos`` with an entry
+    ``CheckpointError``, which names the file, if it can't be read, or has no ``itos`` with an entry
     for each id.
     """
     with reading(file, "no meta.pkl"), own_file(file).open("rb") as opened:

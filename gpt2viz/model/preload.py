@@ -1,7 +1,7 @@
 """Models loaded before a process forks, so that its children share their memory.
 
-Nothing writes to a model's weights, so the kernel never needs to copy them; they are in memory
-of their own, so a change to their files ends no process.
+Nothing writes to a model's weights, so the kernel never needs to copy them; they aren't mapped
+from their files, so a change to those ends no process.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from gpt2viz.errors import CheckpointError
 from gpt2viz.model.checkpoint import Model, load_model, weight_bytes
 from gpt2viz.model.steps import load_steps
 
-#: Bytes that all checkpoints of a model's training may take; others are read on demand.
+#: The most bytes for all checkpoints of one model's training; more are read on demand.
 STEPS = 512 * 2**20
 
 #: By name, folder and the step of the training, which is None for the model itself.
@@ -29,7 +29,7 @@ def load(folders: Mapping[str, Path], budget: int) -> None:
     Then all checkpoints of a model's training, if the rest of the budget allows. A model that
     fails to load is skipped here; loading it on demand then raises the error.
     """
-    # With more, torch would start threads, and a forked process waits for them for ever.
+    # With more, torch would start threads, for which a forked process would wait forever.
     torch.set_num_threads(1)
     for name, folder in folders.items():
         with suppress(CheckpointError):

@@ -4,8 +4,8 @@ Each is a folder, named ``step-N`` or, by transformers' trainer, ``checkpoint-N`
 folder or in ``steps`` below it. In ``steps`` it may also be a packed file ``step-N.safetensors``
 (see ``gpt2viz.model.packed``); ``steps.json`` beside them then gives the step of the model
 itself, whose weights aren't stored twice: ``{"model": 22500}``. For a model in the hub's cache
-they are its revisions there with names such as ``step1000``, as Pythia's (Biderman et al. 2023), or
-as such folders have.
+they are its revisions there, named ``step1000`` as Pythia's (Biderman et al. 2023), or like
+such folders.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ _REVISION = re.compile(r"(?:step-?|checkpoint-)(\d{1,12})")
 
 
 class Steps(Mapping[int, Model]):
-    """The checkpoints of one training: step -> model, the first step first.
+    """The checkpoints of one training run: step -> model, in order.
 
-    A model is read on each access, so that no more of them are in memory than are
-    used. All have the sizes and share the tokenizer of the final model.
+    A model is read on each access, so that only those in use are in memory. All have the
+    final model's sizes and share its tokenizer.
     """
 
     def __init__(self, name: str, folder: Path, paths: Mapping[int, Path], device: torch.device):
@@ -59,8 +59,8 @@ class Steps(Mapping[int, Model]):
     def __getitem__(self, step: int) -> Model:
         """The model after ``step`` steps, named "name, step 500".
 
-        Raises ``StageError``, a ``KeyError``, for a step that isn't there, and what ``load_model``
-        raises.
+        Raises ``StageError``, a ``KeyError``, for a step without a checkpoint, and what
+        ``load_model`` raises.
         """
         if step not in self._paths:
             there = ", ".join(map(str, self)) or "none"
@@ -88,7 +88,7 @@ class Steps(Mapping[int, Model]):
         }
         try:
             return equal_files(files)
-        except OSError:  # reading one of them will say what is wrong
+        except OSError:  # reading that model will raise the error
             return ()
 
     @property
@@ -141,8 +141,8 @@ def load_steps(folder: str | Path = BUNDLED, name: str | None = None, device: st
     ``folder`` is a model's, by its name or its path as for ``load_model``, or one that holds
     only checkpoints. For a folder that is itself a checkpoint, they are those beside it. There may
     be none. Warns if some have the same weights (``Steps.duplicates``). Raises ``CheckpointError``
-    if there is no such folder, two have one number, or ``steps.json`` can't be read, and
-    ``DeviceError`` for a device that isn't here.
+    if there is no such folder, two have the same step, or ``steps.json`` can't be read, and
+    ``DeviceError`` for a device that this machine doesn't have.
     """
     own_name, folder = model_registry.find(folder)
     if not is_there(folder):

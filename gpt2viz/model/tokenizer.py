@@ -1,9 +1,9 @@
-"""Text to token ids and back, by a checkpoint's own byte-pair encoding.
+"""Text to token ids and back, with a checkpoint's own byte-pair encoding.
 
 A tokenizer (Sennrich et al. 2016; of bytes as in Radford et al. 2019, or of characters as in Kudo &
 Richardson 2018) cuts a text and merges the letters of each piece, the most frequent pair of the
-training text first. Hugging Face's ``tokenizers`` does all that a ``tokenizer.json`` says, so ids
-are those of transformers; ``gpt2viz.model.tokenizer_files`` reads the checkpoint's files for it.
+training text first. Hugging Face's ``tokenizers`` follows ``tokenizer.json``, so ids are those of
+transformers; ``gpt2viz.model.tokenizer_files`` reads the checkpoint's files for it.
 A model that was trained on characters, or on a few words, has no merges: its vocabulary is a plain
 list, ``tokens.json``.
 """
@@ -31,21 +31,21 @@ from gpt2viz.model.config import END_OF_TEXT
 from gpt2viz.model.tokenizer_files import read_tokenizer
 from gpt2viz.model.vocabulary import check_ids, check_list, check_model, pairs_of, short, steps_of
 
-# Tokens that a message names.
+# The most tokens that a message names.
 _NAMED = 12
 
-# A token that ``tokenizers`` fails to find, with an error, where a character has no token.
+# A token that isn't in the vocabulary: ``tokenizers`` raises an error for a character without one.
 _MISSING = "\0missing"
 # The id of the text among those that a post-processor puts around it.
 _TEXT = 2**32 - 1
-# Names of the token between two texts, besides the one that a file calls its end.
+# Names of the token between two texts, besides the one that a file declares.
 _ENDS = (END_OF_TEXT.decode(), "<|end_of_text|>")
 
 
 class Tokenizer:
     """Encode and decode text with the vocabulary of one checkpoint."""
 
-    #: Whether tokens are words that white space separates: then it is in none of them.
+    #: Whether tokens are words that white space separates, which none of them contains.
     tokens_are_words = False
     #: Ids before every text, and after it, as the checkpoint's files say.
     first: tuple[int, ...] = ()
@@ -62,8 +62,8 @@ class Tokenizer:
         matched in a text as written; special ones only on demand. ``end`` names the
         token between two texts, if that is neither ``<|endoftext|>`` nor ``<|end_of_text|>``.
 
-        Raises ``CheckpointError``, which names the ``file``, for what can't be read, and where the
-        bytes of tokens can't be known.
+        Raises ``CheckpointError``, which names the ``file``, if it can't be read, or doesn't
+        determine the bytes of tokens.
         """
         with reading(file, "can't be read"), panics():
             self._load(values, file, end)
@@ -99,7 +99,7 @@ class Tokenizer:
         ends = (ids.get(name, -1) for name in (*_ENDS, end))
         #: The id of the token between two texts, or None for a vocabulary without one.
         self.end_of_text = next((i for i in ends if i in self._bytes.keys() - self._ordinary), None)
-        # Ids that no text may have, and why.
+        # Ids that no text may contain -> the reason.
         self._refused: dict[int, str] = {}
         for token in values.get("added_tokens") or ():
             name, i, given = token["content"], token["id"], ids[token["content"]]
@@ -115,8 +115,8 @@ class Tokenizer:
         pairs: Sequence[tuple[str, str]],
         wholes: set[str],
     ) -> None:
-        """Store the bytes of all tokens, and those that a text is cut into: ``single`` letters,
-        merges of ``pairs``, and ``wholes``, which need no merge."""
+        """Store the bytes of all tokens, and which tokens a text can be cut into: ``single``
+        letters, merges of ``pairs``, and ``wholes``, which need no merge."""
         made = {left + right for left, right in pairs}
         self._ordinary = {ids[token] for token in single | made | wholes}
         self._bytes = {
@@ -127,7 +127,7 @@ class Tokenizer:
 
     @cached_property
     def merges(self) -> dict[tuple[bytes, bytes], int]:
-        """The rank of every merge: its index in the list, from 0; the last one if it is there
+        """The rank of every merge: its index in the list, from 0; the last one if it is listed
         twice."""
         merges, ids = json.loads(self._json)["model"]["merges"], self._as_text.get_vocab()
         return {
@@ -136,7 +136,7 @@ class Tokenizer:
         }
 
     def _engine(self, *, special: bool) -> tokenizers.Tokenizer:
-        """The engine; with ``special`` it reads names of special tokens as these tokens."""
+        """The engine; with ``special`` it reads the names of special tokens as those tokens."""
         engine = tokenizers.Tokenizer.from_str(self._json)
         engine.encode_special_tokens = not special
         return engine
@@ -161,7 +161,7 @@ class Tokenizer:
     def fit(self, rows: int, whose: str) -> None:
         """Refuse, from now on, texts with a token that has no row in an embedding of ``rows``.
 
-        Such tokens were added to the tokenizer alone. Raises ``CheckpointError``, which begins with
+        Such tokens were added only to the tokenizer. Raises ``CheckpointError``, which begins with
         ``whose``, if any other token has no row, or one that is put around every text.
         """
         needed = self._ordinary.union(self.first, self.last)
@@ -216,7 +216,7 @@ class Tokenizer:
         """The ids that ``encode`` puts before a text: those of ``bos`` or none, or by default
         ``first``.
 
-        Raises ``TextError`` where the vocabulary has no such token to put first.
+        Raises ``TextError`` if the vocabulary has no such token.
         """
         if bos is None:
             return self.first
@@ -225,21 +225,21 @@ class Tokenizer:
         return self.bos if bos else ()
 
     def own_slice(self, ids: Sequence[int]) -> slice:
-        """The slice of a text's own ids among those of ``encode``, without the added ones."""
+        """The slice of ``encode``'s ids that are the text's own, without the added ones."""
         n = len(self.bos)
         start = n if tuple(ids[:n]) == self.bos else 0
         end = len(ids) - len(self.last)
         return slice(start, end if tuple(ids[end:]) == self.last else len(ids))
 
     def text_of(self, ids: Sequence[int]) -> str:
-        """The text that ``encode`` turns into these ids, without what it puts around it."""
+        """The text that ``encode`` turns into these ids, without the tokens that it adds."""
         text = self.decode(ids[self.own_slice(ids)])
         return text.removeprefix(" ") if self._always_space else text
 
     def id_of(self, token: str) -> int:
         """The id of the token with exactly this text, spaces included.
 
-        Raises ``TextError`` if there is none, and as ``encode`` does.
+        Raises ``TextError`` if there is none, and where ``encode`` does.
         """
         ids = self.encode_part(token)
         if self.prefix_space:
@@ -253,21 +253,21 @@ class Tokenizer:
 
         The name of a special token in the text is ordinary text; ``special=True`` reads it as that
         token, as Hugging Face's tokenizers do.
-        ``bos=True`` puts the token that may begin a text first, such as ``<|endoftext|>`` of GPT-2,
-        which separates two texts, and ``bos=False`` leaves out one that is otherwise put there,
-        such as ``<s>`` of Llama 2.
+        ``bos=True`` puts the token that may begin a text first, such as GPT-2's ``<|endoftext|>``,
+        which separates two texts, and ``bos=False`` leaves out one that is put there by default,
+        such as Llama 2's ``<s>``.
 
-        Raises ``TextError`` for half a surrogate pair, which stands for no character, where the
-        vocabulary has no such token to put first, and for what this vocabulary can't spell: a byte
-        without a token, a token that the model has no row for, or what a plain list lacks.
+        Raises ``TextError`` for half a surrogate pair, which stands for no character, if the
+        vocabulary has no such first token, and for text that this vocabulary can't spell: a byte
+        without a token, a token for which the model has no row, or text that a plain list lacks.
         """
         before = self.prefix_ids(bos)
         return [*before, *self.encode_part(text, special=special), *self.last]
 
     def encode_part(self, text: str, *, special: bool = False) -> list[int]:
-        """Token ids of a text, or of a part of one, by itself: nothing is put around it.
+        """Token ids of a text, or of a part of one, by itself: no tokens are added.
 
-        Raises ``TextError`` as ``encode`` does.
+        Raises ``TextError`` where ``encode`` does.
         """
         for n, char in enumerate(text):
             if "\ud800" <= char <= "\udfff":
@@ -283,7 +283,7 @@ class Tokenizer:
         if (wrong := next((i for i in ids if i in self._refused), None)) is not None:
             raise TextError(f"{self._refused[wrong]}.")
         spelled, given = self.decode(ids), self._normalize(text)
-        # Added tokens may take the white space beside them, and a space may be put first.
+        # Added tokens may absorb the white space beside them, and a space may be put first.
         if spelled != given and "".join(spelled.split()) != "".join(given.split()):
             raise TextError("This model's tokenizer leaves out some of this text.")
         return ids
@@ -303,12 +303,12 @@ class Tokenizer:
         )
 
     def _normalize(self, text: str) -> str:
-        """A text as normalized before it is cut, with spaces as spaces."""
+        """A text, normalized as it is before it is cut, with spaces as spaces."""
         normalizer = self._as_text.normalizer
         return self._letters.to_text(normalizer.normalize_str(text) if normalizer else text)
 
     def cut(self, text: str) -> Iterator[tuple[tuple[bytes, ...], bool]]:
-        """The parts of a text that are merged on their own: the bytes or characters that merging
+        """The parts of a text that are merged separately: the bytes or characters that merging
         starts from, and whether the part stays whole, as an added token does."""
         encoding = self._encoding(text, self._as_text)
         words = groupby(zip(encoding.word_ids, encoding.ids, strict=True), key=lambda pair: pair[0])
@@ -334,7 +334,7 @@ class Tokenizer:
     def decode(self, token_ids: Iterable[int]) -> str:
         """The text of a sequence of ids; bytes that form no character become U+FFFD.
 
-        With ``prefix_space`` the space before the text is there too.
+        With ``prefix_space`` it includes the space before the text.
         """
         return b"".join(map(self.token_bytes, several(token_ids))).decode("utf-8", errors="replace")
 
@@ -342,8 +342,8 @@ class Tokenizer:
 class TokenList(Tokenizer):
     """A vocabulary that is a plain list: one string per id, characters or words.
 
-    At each position of a text the longest matching token is taken. White space that is in no
-    token only separates them; decoding joins words with a space.
+    At each position of a text the longest matching token is taken. White space that no token
+    contains only separates them; decoding joins words with a space.
     """
 
     as_gpt2 = False
@@ -367,7 +367,7 @@ class TokenList(Tokenizer):
         return ("list", self._ordinary)
 
     def cut(self, text: str) -> Iterator[tuple[tuple[bytes, ...], bool]]:
-        """Each token of a text by itself: nothing is merged."""
+        """Each token of a text separately: nothing is merged."""
         return (((self._bytes[i],), True) for i in self._ids(text, special=False))
 
     def decode(self, token_ids: Iterable[int]) -> str:
@@ -400,7 +400,7 @@ class TokenList(Tokenizer):
         yield from (self._id_of[token] for _, token in tokens)
 
     def _tokens(self, text: str) -> Iterator[str]:
-        """The longest token at each position, or a character that begins none."""
+        """The longest token at each position, or a character that no token begins with."""
         position = 0
         while position < len(text):
             ends = range(min(len(text), position + self._longest), position, -1)
@@ -426,7 +426,7 @@ def _finder(tokens: Iterable[str]) -> re.Pattern[str]:
 def _around(
     engine: tokenizers.Tokenizer, ids: Collection[int], file: str
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The ids that a post-processor puts before and after a text, found by a probe of one token."""
+    """The ids that a post-processor puts before and after a text, from trying it on one token."""
     if engine.post_processor is None:
         return (), ()
     probe = tokenizers.Tokenizer(models.BPE({"a": _TEXT}, []))
@@ -443,11 +443,11 @@ def _around(
 
 
 def load_tokenizer(folder: Path) -> Tokenizer:
-    """Read a GGUF file's, ``tokenizer.json``, or ``vocab.json`` and ``merges.txt``, with what
-    ``tokenizer_config.json`` and ``added_tokens.json`` add to them, or else a plain list,
+    """Read a GGUF file's tokenizer, ``tokenizer.json``, or ``vocab.json`` and ``merges.txt``, with
+    what ``tokenizer_config.json`` and ``added_tokens.json`` add to them, or else a plain list,
     ``tokens.json``.
 
-    Raises ``CheckpointError`` naming the file where one is missing, or can't be read.
+    Raises ``CheckpointError``, which names the file, if one is missing or can't be read.
     """
     if is_gguf(folder):
         values, end = gguf_tokenizer.read_tokenizer(folder)

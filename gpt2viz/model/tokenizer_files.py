@@ -1,4 +1,4 @@
-"""The files of a tokenizer: vocabulary, merges, added tokens, and the ids put around a text.
+"""The files of a tokenizer: vocabulary, merges, added tokens, and the tokens put around a text.
 
 ``vocab.json`` and ``merges.txt``, and what ``tokenizer_config.json`` adds to them or to a
 ``tokenizer.json``, become one ``tokenizer.json``, as transformers 5 reads it.
@@ -34,7 +34,7 @@ def read_tokenizer(folder: Path) -> tuple[Values, str, str] | None:
     """A folder's ``tokenizer.json``, or one made from its files, their names, and the name of
     its end-of-text token, "" if it has none. None if there is no such tokenizer.
 
-    Raises ``CheckpointError`` naming the file that isn't as expected.
+    Raises ``CheckpointError``, which names the file that isn't as expected.
     """
     config = _json(folder, _CONFIG)
     whole = is_there(folder / "tokenizer.json")
@@ -92,7 +92,7 @@ def _byte_level(prefix_space: bool) -> Values:
 def _template(
     config: Mapping[str, Any], names: Mapping[str, Values], ids: Mapping[str, int]
 ) -> Values:
-    """A post-processor that puts around a text what ``tokenizer_config.json`` says."""
+    """A post-processor that puts the tokens around a text that ``tokenizer_config.json`` names."""
     single, tokens = [{"Sequence": {"id": "A", "type_id": 0}}], {}
     for key, at in (("bos_token", 0), ("eos_token", 2)):
         name = names[key]["content"] if key in names else END_OF_TEXT.decode()
@@ -173,7 +173,7 @@ def _number_tokens(
 ) -> list[Values]:
     """Added tokens, each once, with the id of its file, or the one that transformers gives it.
 
-    That is the vocabulary's, or the next one behind it.
+    That is the vocabulary's, or the next free one after it.
     """
     tokens: dict[str, Values] = {}
     for token in listed:

@@ -64,7 +64,7 @@ class Transformer(nn.Module, ABC):
 class Attention(nn.Module, ABC):
     """A layer's attention, (B, T, C) -> (B, T, C), and its weights by head.
 
-    ``rotates`` says that positions rotate its queries and keys.
+    ``rotates`` is True if positions rotate its queries and keys.
     """
 
     rotates = False
@@ -108,7 +108,7 @@ class Block(nn.Module, ABC):
 
 
 class Norm(NamedTuple):
-    """A LayerNorm or RMSNorm by its numbers: x -> ``centre(x) / sigma(x)`` · gain + bias.
+    """The numbers of a LayerNorm or RMSNorm: x -> ``centre(x) / sigma(x)`` · gain + bias.
 
     LayerNorm (Ba et al. 2016) subtracts the mean over the channels first and is ``centred``;
     RMSNorm (Zhang & Sennrich 2019) doesn't, and has no bias: zeros. ``gain`` and ``bias`` are (C,).

@@ -9,13 +9,13 @@ from typing import Any
 
 from gpt2viz.errors import CheckpointError
 
-# An entry of this form is a special sign, though it may equal two others joined.
+# An entry of this form is a special token, though it may equal two others joined.
 _SIGN = re.compile(r"<.+>|\[.+\]", re.DOTALL)
-# Longer entries aren't split, which takes long; the longest of GPT-2's has 128 letters.
+# Longer entries aren't checked for splits, which takes long; GPT-2's longest has 128 letters.
 _LONGEST = 128
 #: Half of a surrogate pair, which JSON can spell and which stands for no character.
 HALF = re.compile("[\ud800-\udfff]")
-# Options of a model that give other ids each time, or tokens whose bytes are unknown.
+# Options of a model that make ids random, or the bytes of tokens unknown.
 _REFUSED = ("dropout", "continuing_subword_prefix", "end_of_word_suffix")
 # Steps that only cut a text; any other may lengthen it, at most this many times in all.
 _CUTTING, _LONGER = ("Split", "Digits", "Punctuation", "UnicodeScripts"), 64
@@ -98,7 +98,7 @@ def check_merges(
 
     Byte-pair encoding joins two entries to make another. One that equals two others joined but has
     no merge lost it: the file of merges was cut off, or is another model's. ``known`` are entries
-    that are matched in a text whole.
+    that are matched whole in a text.
     """
     made = {left + right for left, right in pairs}
     for token in vocab:
@@ -115,8 +115,8 @@ def check_merges(
 def pairs_of(merges: Iterable[Any], vocab: Collection[str], file: str) -> list[tuple[str, str]]:
     """The pairs of merges: "left right" in older files and ["left", "right"] in newer ones.
 
-    Raises ``CheckpointError`` for a merge of more or fewer parts, and one of or to what is no token
-    of the ``vocab``.
+    Raises ``CheckpointError`` for a merge of more or fewer parts, and if a part or the result isn't
+    in ``vocab``.
     """
     pairs = []
     for merge in merges:

@@ -1,7 +1,7 @@
 """The safetensors files of a checkpoint: their headers' declarations, and their numbers.
 
-Only safetensors: a pickle can run code when it is opened. Files are read, and not mapped as the
-format's own library does: a mapped file crashes the program when another one truncates it
+Only safetensors: a pickle can run code when it is opened. Files are read, not mapped as by the
+format's own library: a mapped file crashes the program when another one truncates it
 (``cp`` does, before it writes), and a file larger than the memory can't be mapped at all. The
 format: https://github.com/huggingface/safetensors#format
 """
@@ -29,7 +29,7 @@ from gpt2viz.model.other_formats import remedy
 _IGNORED = (".attn.bias", ".attn.masked_bias", ".rotary_emb.inv_freq")
 # Prefixes of names from torch.compile, DataParallel and the model itself.
 _BEFORE = re.compile(r"^(_orig_mod\.|module\.|transformer\.|model\.)+")
-# Heads of other tasks, as transformers and trl call them: beside the trunk, which runs as it is.
+# Names of other tasks' heads in transformers and trl; the trunk below them runs unchanged.
 _TASK_HEAD = re.compile(r"(score|classifier|qa_outputs|v_head|multiple_choice_head)\.")
 #: The readable types, by their names in a header; narrower formats need scales of their own.
 FLOATS = {
@@ -48,9 +48,9 @@ CONV1D = ("attn.c_attn.weight", "attn.c_proj.weight", "mlp.c_fc.weight", "mlp.c_
 
 @dataclass(frozen=True)
 class Stored:
-    """A tensor as the header of its file declares it; nothing of it is read yet.
+    """A tensor as the header of its file declares it; its numbers aren't read yet.
 
-    Its bytes are those from ``start`` to ``end`` of the file.
+    They are the file's bytes from ``start`` to ``end``.
     """
 
     file: Path
@@ -69,7 +69,7 @@ class Stored:
         return self.dtype in FLOATS
 
     def unpack(self, content: Tensor) -> Tensor:
-        """The numbers in float32, of ``size``, that the tensor's bytes stand for."""
+        """The tensor's numbers from its bytes: in float32, of ``size``."""
         return content.view(FLOATS[self.dtype]).view(self.size).to(torch.float32)
 
 
@@ -140,7 +140,7 @@ def header(file: Path) -> list[Stored]:
 def _tensor_header(file: Path, key: str, entry: Any, after: int) -> Stored:
     """One tensor of a header, whose data offsets count from the byte ``after`` it.
 
-    Raises ``ValueError`` or ``AttributeError`` for what is no entry.
+    Raises ``ValueError`` or ``AttributeError`` for an invalid entry.
     """
     key.encode("utf-8")  # JSON can spell half a character
     dtype, size, offsets = entry.get("dtype"), entry.get("shape"), entry.get("data_offsets")
@@ -195,8 +195,8 @@ def content_of(opened: BinaryIO, stored: Stored) -> Tensor:
 
 
 def check_numbers(tensor: Tensor, name: object) -> None:
-    """Refuse NaN, infinity and nearly infinite numbers. It takes a fifth of a second a GB, once per
-    model, for weights that the first run would read anyway."""
+    """Refuse NaN, infinity and nearly infinite numbers. It takes a fifth of a second per GB, once
+    per model, for weights that the first run would read anyway."""
     low, high = torch.aminmax(tensor)
     if not -_LARGEST_WEIGHT <= low <= high <= _LARGEST_WEIGHT:  # NaN is neither
         wrong = ~(tensor.abs() <= _LARGEST_WEIGHT)

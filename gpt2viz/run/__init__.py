@@ -1,1 +1,1 @@
-"""One forward of a model, the trace it leaves, and the edits that change it."""
+"""One forward pass of a model, the trace it leaves, and the edits that change it."""

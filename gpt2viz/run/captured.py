@@ -11,12 +11,12 @@ from gpt2viz.arrays import Array
 from gpt2viz.model.devices import to_numpy
 
 Site = tuple[str, int | None]
-#: A stage's rows by token, from one run after the other.
+#: A stage's rows by token, in parts: one tensor for each run that made some of them.
 Parts = tuple[Tensor, ...]
 
 
 def array_name(site: Site) -> str:
-    """A stage's name in a file: ``weights.3`` is layer 3's, ``embedding`` has none."""
+    """A stage's name in a file: ``weights.3`` is layer 3's, ``embedding`` is of no layer."""
     key, layer = site
     return key if layer is None else f"{key}.{layer}"
 
@@ -37,7 +37,7 @@ class Captured(Mapping[Site, Array]):
         return to_numpy(self._whole(site))
 
     def first_rows(self, site: Site, n: int) -> Parts:
-        """The rows of the first ``n`` tokens, in the parts that runs made. Don't write to them.
+        """The rows of the first ``n`` tokens, in the parts that the runs made. Don't write to them.
 
         Raises ``KeyError`` for an unknown stage.
         """
@@ -61,7 +61,7 @@ class Captured(Mapping[Site, Array]):
         return sum(part.nbytes for part in parts)
 
     def __contains__(self, site: object) -> bool:
-        return site in self._tensors  # Mapping's own would copy it
+        return site in self._tensors  # Mapping's default would copy it
 
     def __iter__(self) -> Iterator[Site]:
         return iter(self._tensors)

@@ -1,4 +1,4 @@
-"""Stages that a long run leaves out, computed from those it kept by the model's own attention."""
+"""Stages that a long run leaves out, computed with the model's attention from those it kept."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ FROM_HEADS = tuple(stage.key for stage in STAGES if stage.module.endswith(f".att
 FROM_STREAM = ("residual_mid", "residual_out")
 
 
-#: Queries whose scores with all keys fit into a core's cache, in one head.
+#: Queries in a block: so few that their scores in one head fit into a core's cache.
 _BLOCK = 128
 
 
 class Last(NamedTuple):
-    """Stages of a (layer, head), or of all heads where that is None."""
+    """The last stages computed: of a (layer, head), or of all heads where ``head`` is None."""
 
     layer_and_head: tuple[int, int | None]
     stages: Mapping[str, Array]
 
 
 class _Block(NamedTuple):
-    """Some ``queries``, which see no key after the first ``seen``.
+    """A block of ``queries``, which see no key after the first ``seen``.
 
     ``hidden`` is their mask for the keys from ``before`` on; they see all keys before that.
     """
@@ -58,7 +58,7 @@ class _Block(NamedTuple):
 class Derived:
     """The stages that a run of T tokens left out, from those that it ``captured``.
 
-    ``causal`` and ``forbidden`` (T, T) say what it hid. The last of each kind is cached.
+    ``causal`` and ``forbidden`` (T, T) say which keys it hid. The last of each kind is cached.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class Derived:
     def hidden_pairs(self, layer: int | None, queries: slice = slice(None)) -> Pairs:
         """True where a query (row) may not see a key (column): (T, T), or some queries' rows.
 
-        In a layer, or without one by mask and edits alone.
+        A ``layer``'s window counts too; without one, only the mask and edits do.
         """
         positions, window = np.arange(self._n_tokens), self._window(layer)
         return hidden_pairs(positions, self._causal, self._forbidden, queries, window)
@@ -91,7 +91,7 @@ class Derived:
         return None if layer is None else self._config.window(layer)
 
     def stage(self, key: str, layer: int, head: int | None = None) -> Array:
-        """A stage of ``FROM_HEADS`` or ``FROM_STREAM``, as ``STAGES`` declares; or of one head."""
+        """A stage of ``FROM_HEADS`` or ``FROM_STREAM``, as ``STAGES`` declares; or one head's."""
         if key in FROM_STREAM:
             return self._stream(key, layer)
         return self._attention_stage(key, layer, head)
@@ -105,18 +105,18 @@ class Derived:
         return weights
 
     def weighted_head_outputs(self, layer: int, shares: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Every head's outputs, summed over the queries with these shares (T,): (nh, hs).
+        """Every head's outputs, each times its query's share (T,), summed: (nh, hs).
 
-        shares · (weights · V) = (shares · weights) · V, which needs no output of any query.
+        shares · (weights · V) = (shares · weights) · V, which computes no query's output.
         """
-        asking = np.flatnonzero(shares)
-        v, (some, keys) = self._captured["v", layer][0], self._scale_queries(layer, asking)
-        few = torch.tensor(shares[asking].astype(np.float32))
+        tokens = np.flatnonzero(shares)
+        v, (some, keys) = self._captured["v", layer][0], self._scale_queries(layer, tokens)
+        few = torch.tensor(shares[tokens].astype(np.float32))
         groups = [self._config.group_of(head) for head in range(len(some))]
         mixed = torch.zeros(len(some), self._n_tokens)
         one_product = _BLOCK * keys[0].numel()  # too small to be worth a second thread
         with torch.inference_mode(), threads(one_product):
-            for block in self._blocks(layer, asking):
+            for block in self._blocks(layer, tokens):
                 for head, group in enumerate(groups):
                     weights = block.weights(some[head], keys[group])
                     mixed[head, : block.seen] += few[block.queries] @ weights
@@ -142,21 +142,21 @@ class Derived:
         scale = 1 / (math.sqrt(q.shape[-1]) * self._config.layer_divisor(layer))
         return torch.tensor(q[:, queries] * scale), torch.tensor(k).mT
 
-    def _blocks(self, layer: int, asking: NDArray[np.int64]) -> list[_Block]:
+    def _blocks(self, layer: int, tokens: NDArray[np.int64]) -> list[_Block]:
         """Split the queries of these tokens into blocks, each with the keys that it may see."""
         blocks = []
-        for start in range(0, len(asking), _BLOCK):
+        for start in range(0, len(tokens), _BLOCK):
             queries = slice(start, start + _BLOCK)
-            first, last = (int(asking[queries][end]) for end in (0, -1))
+            first, last = (int(tokens[queries][end]) for end in (0, -1))
             seen = last + 1 if self._causal else self._n_tokens
             plain = self._causal and self._forbidden is None and self._window(layer) is None
             before = first if plain else 0
-            hidden = torch.from_numpy(self._hidden_block(layer, asking[queries], before, seen))
+            hidden = torch.from_numpy(self._hidden_block(layer, tokens[queries], before, seen))
             blocks.append(_Block(queries, before, seen, hidden))
         return blocks
 
     def _attention_stage(self, key: str, layer: int, head: int | None) -> Array:
-        """One stage of all heads, or all stages of one."""
+        """Compute one stage of all heads, or all stages of one head."""
         keys = FROM_HEADS if head is not None else (key,)
         last = self._last.get(keys)
         if last is None or last.layer_and_head != (layer, head):
@@ -170,7 +170,7 @@ class Derived:
         return last.stages[key] if head is None else last.stages[key][0, 0]
 
     def _stream(self, key: str, layer: int) -> Array:
-        """The stream after a part, summed in the order of the run: the same bits."""
+        """The stream after a part, summed in the run's order, so bit for bit the same."""
         x = self._captured["embedding", None].copy()
         for n in range(layer + 1):
             x += self._captured["attention_output", n]
@@ -182,15 +182,15 @@ class Derived:
     @property
     def nbytes(self) -> int:
         """Bytes of the stages that are cached now."""
-        looked_at = list(self._last.values())  # another thread may look at a stage meanwhile
-        stages = [array for last in looked_at for array in last.stages.values()]
+        cached = list(self._last.values())  # a copy: another thread may add a stage meanwhile
+        stages = [array for last in cached for array in last.stages.values()]
         return sum(array.nbytes for array in stages)
 
 
 def attention_stages(
     qkv: Sequence[Array], divisor: int, hidden: Pairs, keys: Sequence[str]
 ) -> Mapping[str, Array]:
-    """Scores to weights from q (B, nh, T, hs), k and v (B, nkv, T, hs), by the model's ``Attend``.
+    """The model's ``Attend``, step by step, for q (B, nh, T, hs), k and v (B, nkv, T, hs).
 
     ``divisor`` is ``config.layer_divisor``; ``hidden`` (T, T) is True where a key is hidden
     from a query. Returns the stages ``keys``, of ``FROM_HEADS``, as ``STAGES`` declares them.
@@ -199,7 +199,7 @@ def attention_stages(
     """
     q, k, v = qkv
     if "head_output" not in keys:
-        v = v[..., :0]  # without the output there is nothing to mix
+        v = v[..., :0]  # only the output needs it
     n_head, n_queries, hs = q.shape[1:]
     attend, made, result = Attend(divisor).eval(), dict[str, Tensor](), dict[str, Tensor]()
     for key in keys:

@@ -2,7 +2,7 @@
 
 The kinds of other packages are declared by ``EditKind``:
 
-late = gpt2viz.EditKind("late", "puts out what it had made for the token before", one_later)
+late = gpt2viz.EditKind("late", "outputs what it computed for the token before", one_later)
 gpt2viz.register_edit(late)
 gpt2viz.trace(model, "A crane ate fish", edits=gpt2viz.parse_edits("late:1.3"))
 """
@@ -22,16 +22,16 @@ from gpt2viz.errors import EditError, PluginError
 from gpt2viz.plugins import EDITS, Registry, guard
 from gpt2viz.run.stages import HEAD_STAGES, STAGE
 
-if TYPE_CHECKING:  # torch takes a second, and a list of edits needs none of it
+if TYPE_CHECKING:  # importing torch takes a second, and a list of edits doesn't need it
     from torch import Tensor
 
     from gpt2viz.run.edits import Edit
 
 #: The stages of a head that other packages may change. Its weights aren't among them: their rows
-#: must sum to 1, and what is hidden must stay so.
+#: must sum to 1, and hidden keys must stay hidden.
 HeadStage = Literal["head_output", "q", "k", "v"]
 
-#: A token of the text by its position, as a sentence names it.
+#: Names the token at a position, for a sentence.
 TokenName = Callable[[int | None], str]
 
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,23}")
@@ -53,7 +53,7 @@ class Kind:
     """The declaration of a kind of edit.
 
     ``fields`` are those that it needs, in the order of its short form; ``examples`` are short
-    forms. The app offers it by its ``title`` and ``meaning``; ``sentence`` describes one such edit.
+    forms. The app lists its ``title`` and ``meaning``; ``sentence`` describes one such edit.
     ``hides`` marks the pairs (T, T) that it hides. ``change`` alters a clone of the run's output at
     ``stage``, or at the edit's own; ``takes`` names the other run that it needs for that.
     ``opaque`` says why a run with it can't be decomposed into its tokens' contributions; "" if it
@@ -97,7 +97,7 @@ def target_label(target: str) -> str:
 
 
 def _switch_off(edit: Edit, heads: Tensor, _others: OtherRuns) -> None:
-    heads[:, edit.head] = 0  # and not times 0, which leaves NaN
+    heads[:, edit.head] = 0  # not times 0, which would leave NaN
 
 
 def _put_mean(edit: Edit, heads: Tensor, others: OtherRuns) -> None:
@@ -254,24 +254,24 @@ _OURS = (
         opaque="put a piece of another text's run into it",
     ),
 )
-#: The kinds that gpt2viz has itself, by name.
+#: The kinds that gpt2viz itself has, by name.
 OURS: Mapping[str, Kind] = {kind.name: kind for kind in _OURS}
 
 
 @dataclass(frozen=True)
 class EditKind:
-    """A kind of edit of your own: a function of a head's stage that replaces it.
+    """Your own kind of edit: a function of a head's stage, whose result replaces that stage.
 
     ``name`` is its name in the address, as in "late:1.3" for head 3 of layer 1; ``does`` says in a
-    few words what such a head does, as in "puts out what it had made for the token before".
+    few words what such a head does, as in "outputs what it computed for the token before".
     ``of`` takes the head's ``stage``, a torch tensor (B, T, hs) that it may write to, and returns
-    one of the same shape. It must depend on nothing else, and for each text on that text alone;
+    one of the same shape. It must depend on nothing else, and on each text of a batch separately;
     gradients pass through it if it uses torch's own operations. Keys and values that heads share
-    change for all of their group. ``source`` cites where it was described, "" for what is common;
-    ``by`` names who added it, and is set by registration.
+    change for their whole group. ``source`` cites who described it, "" if it is common knowledge;
+    ``by`` names the package that added it, and is set by registration.
 
-    Raises ``EditError`` for a name that no address can have or that gpt2viz has, and for another
-    stage.
+    Raises ``EditError`` for a name that can't be in an address or that gpt2viz itself uses, and for
+    another stage.
     """
 
     name: str
@@ -314,7 +314,7 @@ class EditKind:
 
     @property
     def kind(self) -> Kind:
-        """The same declaration that our own kinds have."""
+        """Its declaration, in the same form as our own kinds'."""
         authors = self.source.partition(",")[0]
         return Kind(
             self.name,
@@ -347,7 +347,7 @@ def _find_kind(name: str) -> EditKind:
 
 
 def opaque_reason(author: str) -> str:
-    """The reason why a run changed by an ``author``'s function can't be decomposed."""
+    """Say why a run that an ``author``'s function changed can't be decomposed."""
     return f"changed it by a function of {author}"
 
 
@@ -361,8 +361,8 @@ def register_edit(kind: EditKind) -> EditKind:
 
     ``parse_edits`` reads it and ``Edit(kind.name, layer, head)`` makes one from then on. A kind of
     the same name replaces the earlier one; edits made before keep theirs. A package adds its kinds
-    to every program, the app among them, by an entry point of the group ``gpt2viz.edits``.
+    to every program, including the app, by an entry point of the group ``gpt2viz.edits``.
 
-    Raises ``PluginError`` for what is no ``EditKind``, and for a name that a package has.
+    Raises ``PluginError`` for anything but an ``EditKind``, and for a name that a package uses.
     """
     return KINDS.add(kind)

@@ -27,7 +27,7 @@ from gpt2viz.run.stages import PAIR_STAGES
 #: Fields that may be left out.
 OPTIONAL = ("first", "position")
 
-#: A factor beyond this makes numbers that float32 can't hold.
+#: A larger factor makes numbers that float32 can't hold.
 LARGEST_FACTOR = 100
 
 #: The text that a head's mean is taken over: any plain text would do, but it must be stated.
@@ -45,32 +45,32 @@ class Edit:
     """One change to a run. Layers, heads and tokens count from 0.
 
     - ``off``: the output of a head is 0 (Michel et al. 2019, "Are Sixteen Heads Really Better
-      than One?"). A model never sees that in training, and layers after early heads are far off
-      their usual input: a mean misleads less.
+      than One?"). A model never sees that in training, and after early heads the later layers get
+      input unlike any they usually see: a mean misleads less.
     - ``mean``: the output of a head is its mean over the tokens of a reference text, the same
-      vector for every token; or over many texts, position by position, as ``mean_reference`` has
-      it (Wang et al. 2023, "Interpretability in the Wild").
+      vector for every token; or over many texts, position by position, with ``mean_reference``
+      (Wang et al. 2023, "Interpretability in the Wild").
     - ``scale``: the output of a head times ``factor``.
     - ``attn``, ``mlp``: the layer's attention or MLP adds nothing to the stream, bias included.
     - ``forbid``: ``query`` may not see ``key``, in any head of any layer.
     - ``window``: a query sees only keys fewer than ``width`` positions away, itself included, and
       the ``first`` keys of the text if that is given. With the causal mask on, a model sees the
       same if its KV cache drops the oldest keys and values but these (Xiao et al. 2023, "Efficient
-      Streaming Language Models with Attention Sinks"), except that positions stay the text's own
-      here, and are counted within the cache there.
+      Streaming Language Models with Attention Sinks"), except that here positions are counted in
+      the text, there in the cache.
     - ``nofirst``: no query but the first token itself sees the first token.
-    - ``patch``: a piece of the run is copied from another text's run, which has the same edits but
-      for patches: a ``stage`` of the stream, "residual_in" (the stream before the layer),
+    - ``patch``: a piece of the run is copied from another text's run, which has the same edits
+      except patches: a ``stage`` of the stream, "residual_in" (the stream before the layer),
       "attention_output" or "mlp_output" (what is added to it), or a head's "head_output", "q",
-      "k", "v" or "weights"; at one ``position`` (of weights, a query's row), or at all if that is
-      left out (Meng et al. 2022, "Locating and Editing Factual Associations in GPT"). Keys and
+      "k", "v" or "weights"; at one ``position`` (of weights, a query's row), or at all if none is
+      given (Meng et al. 2022, "Locating and Editing Factual Associations in GPT"). Keys and
       values that heads share change for all heads of the group.
 
     Any other kind is a registered ``gpt2viz.EditKind``, ``own``, with a ``layer`` and a ``head``.
     Two such edits are equal only if their functions are.
 
-    Raises ``EditError`` for a field that the kind needs or doesn't have, and for numbers that no
-    model has.
+    Raises ``EditError`` for a field that is missing or that the kind doesn't have, and for numbers
+    that no model has.
     """
 
     kind: str
@@ -132,7 +132,7 @@ class Edit:
         return "" if self.own is None else self.own.by
 
     def _fields(self) -> tuple[str, ...]:
-        """The fields that it needs: without a head if its stage is of the stream."""
+        """The fields that it needs: no head if its stage is of the stream."""
         without = "head" if self.stage in STREAMS else None
         return tuple(name for name in self.declared.fields if name != without)
 
@@ -144,7 +144,7 @@ class Edit:
         return ":".join(map(str, written))
 
 
-#: How changes to a run are given: the short form, one edit, or several of either, in their order.
+#: The forms in which edits are given: short forms, one edit, or several of either, in order.
 Edits = str | Edit | Sequence[str | Edit]
 
 _INTEGER = "([0-9]{1,6})"
@@ -171,7 +171,7 @@ def read_edits(given: Edits) -> tuple[Edit, ...]:
 
 
 def parse_edits(text: str) -> tuple[Edit, ...]:
-    """Read edits in their short forms, with commas between; no text is no edit.
+    """Read edits in their short forms, with commas between; an empty text gives no edits.
 
     Raises ``EditError``, a ``ValueError``, which says what can't be read.
     """
@@ -217,9 +217,9 @@ def describe(edit: Edit, labels: Sequence[str] = ()) -> str:
 
 
 def remap_edits(edits: Iterable[Edit], to: Callable[[int], int | None]) -> tuple[Edit, ...]:
-    """The edits for a text whose tokens have moved: ``to`` gives the position, None for gone.
+    """The edits for a text whose tokens have moved: ``to`` gives the new position, or None.
 
-    An edit of a token that is gone is left out.
+    An edit of a token for which it is None is left out.
     """
     result = []
     for edit in edits:
@@ -231,7 +231,7 @@ def remap_edits(edits: Iterable[Edit], to: Callable[[int], int | None]) -> tuple
 
 
 def edit_mask(edits: Iterable[Edit], n_tokens: int) -> Pairs | None:
-    """(T, T), True where some edit hides a key (column) from a query (row); None for no such edit.
+    """(T, T), True where some edit hides a key (column) from a query (row); None if no edit does.
 
     T is ``n_tokens``. The causal mask is not in it.
     """
@@ -249,8 +249,8 @@ def head_scale_factors(edits: Sequence[Edit], layer: int, n_head: int) -> Array:
     """The factors that edits put on the contributions of a layer's heads: (nh,).
 
     1 for an unedited head, the factor for a scaled one; 0 if its output is 0, or a mean, to which
-    no key of this text contributes. Raises ``EditError`` where the run is no sum over this text, as
-    ``check_decomposable`` does.
+    no key of this text contributes. Raises ``EditError`` where the run isn't a sum over this text's
+    tokens, as ``check_decomposable`` does.
     """
     check_decomposable(edits)
     factors = np.ones(n_head, np.float32)
@@ -276,14 +276,14 @@ def patches(edits: Iterable[Edit]) -> tuple[Edit, ...]:
 
 
 def drop_patches(edits: Iterable[Edit]) -> tuple[Edit, ...]:
-    """The edits that change that other text's run too."""
+    """The edits that the other text's run has too: all but the patches."""
     return tuple(edit for edit in edits if edit.declared.takes != "second text")
 
 
 def nonlinear_edits(edits: Iterable[Edit]) -> tuple[Edit, ...]:
     """The edits after which a head's output may not be a sum over this text's tokens.
 
-    A patch comes from another text, and what a foreign function does is unknown.
+    A patch comes from another text, and what another package's function does is unknown.
     """
     return tuple(edit for edit in edits if edit.declared.opaque)
 
@@ -297,11 +297,11 @@ def check_decomposable(edits: Iterable[Edit]) -> None:
 def check(
     edits: Sequence[Edit], config: ModelConfig, n_tokens: int, causal: bool, explicit: bool
 ) -> None:
-    """Raise ``EditError`` if an edit names a part that isn't there, or leaves a query no key.
+    """Raise ``EditError`` if an edit names a part that doesn't exist, or leaves a query no key.
 
-    ``causal`` tells whether later keys are hidden anyway, ``explicit`` whether the run makes
-    scores and weights whole, which else can't be changed. Raises ``ArgumentError`` for a ``causal``
-    that is no switch, such as a second text.
+    ``causal`` tells whether later keys are hidden anyway, ``explicit`` whether the run makes whole
+    scores and weights, which otherwise can't be changed. Raises ``ArgumentError`` for a ``causal``
+    that isn't True or False, such as a second text.
     """
     if not isinstance(causal, bool):
         raise ArgumentError(f"causal is True, with the mask, or False, not {causal!r:.80}")

@@ -24,13 +24,13 @@ from gpt2viz.run.stages import module_of
 
 
 class RunLock:
-    """A lock that refuses a thread that holds it already."""
+    """A lock that raises an error in a thread that already holds it."""
 
     def __init__(self) -> None:
         self._lock, self._owner = threading.Lock(), 0
 
     def __enter__(self) -> None:
-        """Wait for the lock. Raises ``EditError`` in a function that a run calls."""
+        """Wait for the lock. Raises ``EditError`` if called by a function that a run calls."""
         if self._owner == threading.get_ident():
             raise EditError("A function that changes a run can't run a model itself.")
         self._lock.acquire()
@@ -42,7 +42,7 @@ class RunLock:
 
 
 #: Held while a network is run or hooked. Hooks belong to the module, not to the thread: two
-#: runs of one model at a time would each write into the other's trace, without any error.
+#: concurrent runs of one model would write into each other's trace, without any error.
 RUN_LOCK = RunLock()
 
 
@@ -55,7 +55,7 @@ def run_texts(
     changes: Sequence[tuple[str, Change]],
     past: Sequence[Past] | None = None,
 ) -> tuple[Tensor, Recording]:
-    """Run texts of one length: logits (B, 1, n_vocab) and the recording of all.
+    """Run texts of the same length: logits (B, 1, n_vocab), and one recording of all.
 
     ``past`` has each layer's keys and values of the tokens before ``ids``.
     """
@@ -69,7 +69,7 @@ def run_texts(
         RUN_LOCK,
         torch.inference_mode(),
         tuning.threads(n_tokens * 12 * network.config.n_layer * network.config.n_embd**2),
-        _changing(network, changes),  # before the recording, which gets the changed tensors
+        _changing(network, changes),  # first, so that the recording gets the changed tensors
         recording(network, left_out) as seen,
     ):
         batch = torch.tensor(ids).to(device)  # (B, T)
@@ -134,7 +134,7 @@ def gradients(
     causal: bool,
     hidden: Pairs | None = None,
 ) -> list[Numbers]:
-    """The gradient of a metric by the outputs of modules: ∂metric/∂output, without the batch axis.
+    """The gradients of a metric with respect to modules' outputs, without the batch axis.
 
     ``metric`` maps the logits (B, n_vocab) after the last token to a number. The other arguments
     are as for ``run_from``.
@@ -144,7 +144,7 @@ def gradients(
     pairs = None if hidden is None else torch.tensor(hidden).to(device)  # (T, T)
 
     def keep(name: str, output: Tensor) -> Tensor:
-        # The weights require no gradient: the first tensor of all begins the graph.
+        # The weights require no gradient: the graph begins at the first of these outputs.
         made[name] = output if output.requires_grad else output.detach().requires_grad_()
         return made[name]
 
@@ -163,7 +163,7 @@ def gradients(
         slopes = torch.autograd.grad(
             metric(logits[:, -1]),
             [made[name] for name in module_names],
-            materialize_grads=True,  # 0 for what a change left without effect
+            materialize_grads=True,  # 0 where a change cut off the effect
         )
     return [devices.double(slope[0]) for slope in slopes]
 

@@ -18,7 +18,7 @@ from gpt2viz.run.edit_kinds import Kind, opaque_reason
 from gpt2viz.run.edits import Edit
 from gpt2viz.run.stages import Stage, place_of
 
-#: From a stage's name, such as "residual_mid.2", to what makes another array of it.
+#: A stage's name, such as "residual_mid.2" -> the function that replaces its array.
 Hooks = Mapping[str, Callable[[Array], Any]]
 
 
@@ -39,19 +39,19 @@ class Hook(Edit):
 
     Made from ``gpt2viz.trace``'s ``hooks``, such as {"residual_mid.2": function}. The function gets
     that stage's output in layer 2, a float32 array shaped as ``gpt2viz.STAGES`` declares, which it
-    may write to; the run goes on with the array of the same shape that it returns. Any stage can
-    be named, also as TransformerLens names it. The function's exceptions propagate, and it can't
+    may write to; the run continues with the array of the same shape that it returns. Any stage
+    can be named, also by TransformerLens' name. The function's exceptions propagate, and it can't
     run a model itself.
 
     The trace lists it among its ``edits``, as "hook:residual_mid.2". Functions can't be compared,
-    so ``run`` is unique to each run: no two hooks are equal, and no run is taken for another.
+    so ``run`` is unique to each run: no two hooks are equal, and no run is mistaken for another.
     """
 
     function: Callable[[Array], Any] = np.asarray
     run: str = field(default_factory=lambda: uuid4().hex)
 
     def __post_init__(self) -> None:
-        """An edit's checks are of fields that a hook doesn't have."""
+        """Skip an edit's checks: they are of fields that a hook doesn't have."""
 
     @property
     def declared(self) -> Kind:
@@ -69,7 +69,7 @@ class Hook(Edit):
     def apply(self, made: Tensor) -> Tensor:
         """Apply the function to the stage, and return the result of the same shape.
 
-        Raises ``EditError`` if the function returns something else, and what it raises itself.
+        Raises ``EditError`` if the function returns something else, and whatever it raises.
         """
         given = self.function(made.detach().cpu().numpy().copy())
         try:
@@ -86,10 +86,10 @@ class Hook(Edit):
 
 
 def read_hooks(hooks: Hooks, n_layer: int, graph: Mapping[str, Stage]) -> tuple[Hook, ...]:
-    """The hooks of one run of a model with ``n_layer`` layers and these stages, in their order.
+    """The hooks of one run of a model with ``n_layer`` layers and these stages, in order.
 
-    Raises ``StageError`` and ``PlaceError`` for a stage or layer that isn't there, ``EditError``
-    for what is no function.
+    Raises ``StageError`` and ``PlaceError`` for a stage or layer that doesn't exist, ``EditError``
+    for anything but a function.
     """
     if not isinstance(hooks, Mapping):
         raise EditError(

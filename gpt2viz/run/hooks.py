@@ -1,4 +1,4 @@
-"""Hooks on every declared tensor for one run: which tensors it made, and how."""
+"""Hooks on every declared tensor for one run: they record the tensors, and how each was made."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from gpt2viz.run.trace import TensorRecord
 
 
 class Tap(NamedTuple):
-    """A declared tensor of one model, as it is known before any run.
+    """A declared tensor of one model: all that is known of it before any run.
 
     ``parameters`` are the ids and sizes of the weights of the module that makes it.
     """
@@ -33,14 +33,14 @@ class Tap(NamedTuple):
     parameters: tuple[tuple[int, int], ...]
 
 
-#: A tensor that a run made: what was known of it, the line of the model that made it, and
-#: whether it has its memory from the one made before.
+#: A tensor that a run made: its tap, shape and type, the line of the model that made it, and
+#: whether it shares the memory of the tensor made before it.
 Made = tuple[Tap, torch.Size, torch.dtype, Origin, bool]
 
 
 @dataclass
 class Recording:
-    """The stages that are kept, by key and layer, and all that was made, in the run's order."""
+    """The stages that are kept, by key and layer, and all tensors made, in the run's order."""
 
     tensors: dict[Site, Tensor] = field(default_factory=dict)
     made: list[Made] = field(default_factory=list)
@@ -140,7 +140,7 @@ def whole_table(
 def shape_table(made: Collection[Made], masking: str) -> tuple[TensorRecord, ...]:
     """A row for each tensor that a run made; a tied matrix counts where it is used first.
 
-    ``masking`` says what the run did to its scores: see ``stages.masking``; a layer's window stays.
+    ``masking`` says how the run masked its scores: see ``stages.masking``. A window is kept.
     """
     rows, seen = [], set[int]()
     for tap, shape, dtype, origin, shared in made:

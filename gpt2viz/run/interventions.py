@@ -34,8 +34,8 @@ def changes(
 
     ``reference`` gives the means that replace heads, ``source`` is the run of as many tokens that
     patches copy from. A head's keys and values are those of its group. Raises ``ArgumentError``
-    where one is needed and missing; a change raises ``PluginError`` where a function of others
-    fails.
+    where one is needed and missing; a change raises ``PluginError`` where another package's
+    function fails.
     """
     graph = network_graph(model.network)
     others = OtherRuns(
@@ -67,5 +67,5 @@ def activation(run: Trace, target: str, layer: int) -> Array:
     """A patch target in one layer of a run: (T, C) or (nh, T, ·)."""
     site = stream_before(layer) if target == "residual_in" else (target, layer)
     stage = run.stage(*cast("Site", site))
-    own: Array = stage[0].copy()  # torch warns of arrays that nobody may write to
+    own: Array = stage[0].copy()  # torch warns of read-only arrays
     return own

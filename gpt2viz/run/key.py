@@ -11,14 +11,14 @@ from gpt2viz.run.edits import Edit
 
 @dataclass(frozen=True)
 class RunKey:
-    """All that determines the numbers of a run, and the only key that a run is cached by.
+    """Everything that determines a run's numbers, and the only key that runs are cached by.
 
-    Two runs with the same key are the same run: the same ``model``, by the name that no other
+    Two runs with the same key are the same run: the same ``model``, by a name that no other
     folder here has, the same ``token_ids``, the causal mask on or off, the same ``edits`` in the
     same order, the same tokens of the text that they patch from, ``patch_from``, and means over
-    the same texts, ``mean_over``, "" for our own. ``Trace.key`` gives a run's own;
-    ``dataclasses.replace(key, causal=False)`` is another run of the same text. Of plain values, so
-    that every cache can hash it.
+    the same texts, ``mean_over``, "" for our own. ``Trace.key`` is the key of a run;
+    ``dataclasses.replace(key, causal=False)`` is another run of the same text. All values are
+    plain, so every cache can hash it.
     """
 
     model: str
@@ -29,10 +29,10 @@ class RunKey:
     mean_over: str = ""
 
     def is_prefix_of(self, longer: RunKey) -> bool:
-        """True if the first tokens of a ``longer`` run, or the same, have this run's numbers.
+        """True if the first tokens of a ``longer`` run, or of this one, have this run's numbers.
 
         With the causal mask on they do: later tokens change nothing (though sums over other
-        lengths may be rounded otherwise). Without it they don't.
+        lengths may be rounded differently). Without it they don't.
         """
         first = longer.token_ids[: len(self.token_ids)]
         return self.causal and replace(longer, token_ids=first) == self

@@ -69,7 +69,7 @@ def mean_output(reference: Reference, layer: int, head: int, n_tokens: int) -> A
 
 
 def describe(reference: Reference, own: tuple[int, ...]) -> str:
-    """A short description, unique to the texts that the means are over; "" for our ``own``."""
+    """A short description, unique to the texts of the means; "" for our ``own`` text's ids."""
     if isinstance(reference, Trace):
         key = reference.key
         if key == RunKey(reference.model_name, own):

@@ -10,7 +10,7 @@ from gpt2viz.run.key import common_prefix_length
 
 
 def check_as_long(model: Model, clean: Sequence[int], corrupted: Sequence[int]) -> None:
-    """Raise ``PatchError``, which shows where they differ, unless both have as many tokens."""
+    """Raise ``PatchError``, which shows where they differ, unless both have equally many tokens."""
     if len(clean) == len(corrupted):
         return
     start, end = _common_ends(clean, corrupted)
@@ -28,8 +28,8 @@ def check_as_long(model: Model, clean: Sequence[int], corrupted: Sequence[int]) 
 def nearest_pair(clean: Sequence[int], corrupted: Sequence[int]) -> list[int] | None:
     """The corrupted ids, cut or padded to the clean length between the common beginning and end.
 
-    Extra tokens are cut at the end, missing ones come from the clean text. None if both are as
-    long already, or no difference would be left.
+    Extra tokens are cut at the end, missing ones come from the clean text. None if both already
+    have the same length, or no difference would be left.
     """
     if len(clean) == len(corrupted):
         return None

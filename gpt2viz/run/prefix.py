@@ -3,7 +3,7 @@
 With the causal mask on no token sees a later one, so the tensors of a text's first tokens are the
 same in any run. Servers keep keys and values for that reason, and share them between texts with a
 common prefix (Zheng et al. 2024, "SGLang: Efficient Execution of Structured Language Model
-Programs", section 3); here it is every stage of a trace.
+Programs", section 3); here every stage of a trace is shared.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from gpt2viz.run.key import common_prefix_length
 from gpt2viz.run.stages import StageName
 from gpt2viz.run.trace import Trace, check_run
 
-#: From this share of an earlier run's tokens on, its rows are shared and not copied: shared rows
-#: keep the whole run in memory.
+#: If at least this share of an earlier run's tokens is reused, its rows are shared and not copied:
+#: shared rows keep the whole run in memory.
 _MOST = 0.9
 
 
@@ -50,7 +50,7 @@ class Start:
         result = dict[Site, Tensor | Parts]()
         copied = self.n < _MOST * len(self.earlier.token_ids)
         for site, new in after.items():
-            result[site] = new  # whole already: k, v, and the (T, T) stages
+            result[site] = new  # already whole: k, v, and the (T, T) stages
             if new.shape[-2] < n_tokens:
                 rows = (*self._rows(site, new.device), new)
                 result[site] = _join_rows(rows) if copied else rows
@@ -74,10 +74,10 @@ def _join_rows(rows: Parts) -> Tensor:
 def start_of(
     earlier: Trace | None, model: Model, ids: Sequence[int], causal: bool, edits: Sequence[Edit]
 ) -> Start | None:
-    """The first tokens of ``ids`` whose numbers an earlier run of the model has; None without any.
+    """The first tokens of ``ids`` whose numbers an earlier run of the model has, or None.
 
-    At least the last token is left to run, as the prediction comes from it. Raises
-    ``ArgumentError`` for a run of another model, and where either run has the mask off or edits.
+    The last token is always run, as the prediction comes from it. Raises ``ArgumentError`` for a
+    run of another model, and where either run has the mask off or edits.
     """
     if earlier is None:
         return None

@@ -14,7 +14,7 @@ from torch import nn
 from gpt2viz.model import llama, network
 from gpt2viz.run.compat import frame_of_model
 
-#: Stands above the line that made a tensor.
+#: Written above the line that made a tensor.
 MARK = "# ↓ made here"
 
 #: The modules that models are written in, by their files.
@@ -22,7 +22,7 @@ _SOURCES = {str(module.__file__): module for module in (network, llama)}
 
 
 class Origin(NamedTuple):
-    """A line of the model, from 1, and the file that it is in; ("", 0) for none."""
+    """A line of the model's source, counted from 1, and its file; ("", 0) for none."""
 
     file: str
     line: int
@@ -61,7 +61,7 @@ def method_at(file: str, line: int) -> tuple[str, str]:
     ``file`` is one of ``gpt2viz/model``, such as "network.py". ``MARK`` stands above the line
     itself. Raises ``LookupError`` for a line outside all methods.
     """
-    # Not through ``ast``: Python 3.11's parser fails now and then where two threads use it.
+    # Not with ``ast``: Python 3.11's parser sometimes fails when two threads use it.
     module = next((of for path, of in _SOURCES.items() if Path(path).name == file), network)
     for holder in filter(inspect.isclass, vars(module).values()):
         for part in filter(inspect.isfunction, vars(holder).values()):

@@ -28,12 +28,12 @@ from gpt2viz.run.tracer import make_trace, token_ids, trace
 def load_trace(path: str | Path, model: Model | None = None) -> Trace:
     """The trace that ``save_trace``, the app or ``gpt2viz trace --out`` wrote to a file.
 
-    It shows, compares and explains like the original run, from the file's numbers: only the shape
-    table is computed again, on demand. ``model`` is the one that made it, by default the one of
-    that name here.
+    It can be shown, compared and explained like the original run, from the file's numbers: only the
+    shape table is computed again, on demand. ``model`` is the one that made it, by default the one
+    with that name here.
 
-    Raises ``ExportError`` where the file can't be read, isn't whole, or was made by other weights,
-    and what ``load_model`` does where the model isn't here.
+    Raises ``ExportError`` where the file can't be read, is incomplete, or was made by other
+    weights, and what ``load_model`` raises where the model isn't here.
     """
     path = Path(path)
     read_file = _npz if path.suffix.lower() == ".npz" else _safetensors
@@ -52,7 +52,7 @@ class _UnfitError(ExportError):
 
 @dataclass(frozen=True)
 class _File:
-    """A file of a trace: its arrays by name, and ``about``, what the run was."""
+    """A file of a trace: its arrays by name, and ``about``, the description of the run."""
 
     arrays: Mapping[str, NDArray[Any]]
     about: Mapping[str, str]
@@ -103,7 +103,7 @@ def _rebuild(file: _File, model: Model) -> Trace:
     probabilities.flags.writeable = False
 
     def describe() -> tuple[TensorRecord, ...]:
-        run = trace(model, ids[:1])  # for means of any numbers: the table has none
+        run = trace(model, ids[:1])  # any means will do: the table has no numbers
         return trace(
             model, ids, causal, explicit=explicit, edits=edits, reference=run, patch_from=patch_from
         ).tensors

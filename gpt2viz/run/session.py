@@ -1,4 +1,4 @@
-"""A session as a small file: the page and all that is chosen on it, to open again as it was."""
+"""A session in a small file: the page and all choices on it, to be opened again as it was."""
 
 from __future__ import annotations
 
@@ -58,9 +58,9 @@ class Session:
 def read_session(content: bytes) -> Session:
     """A session from a file's content.
 
-    Raises ``ExportError`` with one sentence for anything that is no session: too large, no JSON,
-    another form, or values that no address has. Whether the page and the model are there, and
-    whether a value fits, only the app can check.
+    Raises ``ExportError`` with one sentence for anything but a session: too large, not JSON,
+    another form, or values that no address has. Only the app can check whether the page and the
+    model exist, and whether a value fits.
     """
     if len(content) > LARGEST:
         raise ExportError(f"This file is too large for a session (over {LARGEST:,} bytes).")
@@ -98,8 +98,8 @@ def session_of(key: RunKey, text: str, weights: WeightFiles | None) -> Session:
     """The session that shows a run in the app: on Attention, or with its edits on What if.
 
     ``key``, ``text`` and ``weights`` are a trace's. Raises ``ExportError`` where the app would show
-    another run, or none: of patches, which need a second text, of means over texts of one's own, of
-    edits that only this program has, or of ids that the text isn't cut into.
+    another run, or none: for patches, which need a second text, for means over your own texts, for
+    edits that only this program has, and for ids that the text isn't cut into.
     """
     if key.patch_from or key.mean_over:
         raise ExportError(f"A run with patches, or means over texts of its own, {_NO_SESSION}")
@@ -139,10 +139,10 @@ def _ids(tokenizer: Tokenizer, text: str, bos: bool | None) -> list[int]:
 
 
 def run_of(session: Session, model: Model | None = None) -> Trace:
-    """Run what a session's page shows, with its edits where that is What if.
+    """Run the text of a session, with its edits if its page is What if.
 
-    ``model`` is by default the one that goes by its name here. Raises what ``load_model`` and
-    ``trace`` raise, and ``ExportError`` for other weights than the session's.
+    ``model`` is by default the one with its model's name here. Raises what ``load_model`` and
+    ``trace`` raise, and ``ExportError`` for weights other than the session's.
     """
     parameters = session.parameters
     if model is None:

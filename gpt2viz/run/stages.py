@@ -30,7 +30,7 @@ PairStageName = Literal["scores", "scaled_scores", "masked_scores", "weights"]
 HeadStageName = Literal["q", "k", "v", PairStageName, "head_output"]
 #: … queries and keys before their own norm, and before RoPE turns them, in Llama's family …
 UnrotatedStageName = Literal["q_unnormed", "k_unnormed", "q_unrotated", "k_unrotated"]
-#: … and every tensor of a run. Of some a trace has only the shape: see ``Stage.keep``.
+#: … and every tensor of a run. A trace has only the shape of some: see ``Stage.keep``.
 StageName = Literal[
     HeadStageName,
     UnrotatedStageName,
@@ -94,7 +94,7 @@ class Stage:
     are the keys of the stages that it is computed from: "residual_in" is the stream before the
     layer, and outside the layers "residual_out" is the last one's.
     ``scale`` says what its numbers mean: "unit" in [0, 1], "signed" around zero. ``role`` is
-    that of its rows in attention, and ``masked`` the number that the mask makes, where it shows.
+    that of its rows in attention, and ``masked`` its number for hidden keys, if that shows them.
     ``keep`` is True if the trace has its numbers; of other stages it has only the shape.
     ``hook`` is TransformerLens' hook point of the same numbers, within a layer's block for a
     per-layer stage; "" for none.
@@ -608,7 +608,7 @@ def place_of(name: str, n_layer: int, graph: Mapping[str, Stage]) -> tuple[Stage
 
 
 def check_layer(stage: Stage, layer: int | None, n_layer: int) -> None:
-    """Raise ``PlaceError`` for a layer that the stage, or a model of so many, doesn't have."""
+    """Raise ``PlaceError`` for a layer that the stage, or a model of ``n_layer``, doesn't have."""
     if stage.per_layer != (layer is not None):
         needs = f"needs a layer, as in {stage.key}.0" if stage.per_layer else "belongs to no layer"
         raise PlaceError(f"stage {stage.key!r} {needs}")
@@ -622,7 +622,7 @@ def stream_before(layer: int) -> Site:
 
 
 def module_of(graph: Mapping[str, Stage], name: str, layer: int | None) -> str:
-    """The module that puts a stage out; "residual_in" is the stream before the layer."""
+    """The module that outputs a stage; "residual_in" is the stream before the layer."""
     key, at = stream_before(layer or 0) if name == "residual_in" else (name, layer)
     return graph[key].path(at)
 

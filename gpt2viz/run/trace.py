@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from gpt2viz.run.captured import Captured
     from gpt2viz.run.derived import Derived
 
-#: Tokens that a trace writes out when it is printed, or shown in a notebook.
+#: The most tokens that a trace lists when it is printed, or shown in a notebook.
 WRITTEN = 60
 
 
@@ -78,7 +78,7 @@ def readable(token: bytes) -> str:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Trace:
-    """Everything one forward pass showed, as read-only float32 arrays.
+    """Everything that one forward pass computed, as read-only float32 arrays.
 
     Made by ``gpt2viz.trace``. Layers and heads count from 0. The batch axis is kept: B is 1.
 
@@ -91,16 +91,16 @@ class Trace:
     ``mean_over`` names the texts of a ``reference`` that was given for means, if any;
     ``patch_text`` is the text that patches took their pieces from, ``patch_from`` its token ids.
     ``weights`` are the files that the model was read from, for their checksum. Where
-    ``tokens_are_words``, the white space between them is in none; ``spell`` gives the bytes of
+    ``tokens_are_words``, none contains the white space between them; ``spell`` gives the bytes of
     any token of the vocabulary. ``graph`` has the model's stages by key. ``last_logits`` (B,
-    n_vocab) are the run's own where a hook changed them, and None where they follow.
+    n_vocab) are the run's own where a hook changed them, otherwise None.
 
     ``reused`` is how many first tokens' numbers were taken from an earlier run, ``reuse``, and not
     computed again: those that both texts begin with, as the causal mask hides later tokens from
     them. The last token is always run. The trace is complete all the same, and equal to a full
-    run's but for float32's rounding, 1e-5 of a stage's largest number. ``reused`` is 0 if the first
-    token differs already, as where only one of the texts has ``<|endoftext|>`` first: all others
-    then have other positions.
+    run's except for float32's rounding, 1e-5 of a stage's largest number. ``reused`` is 0 if the
+    first tokens differ, as where only one of the texts begins with ``<|endoftext|>``: all other
+    tokens then have other positions.
     """
 
     model_name: str
@@ -130,7 +130,7 @@ class Trace:
 
     @property
     def windows(self) -> tuple[int, ...]:
-        """The keys of this text that a query of each layer sees at most: (n_layer,)."""
+        """The most keys of this text that a query can see, by layer: (n_layer,)."""
         T, of_layer = len(self.token_ids), map(self.config.window, range(self.config.n_layer))
         return tuple(min(window or T, T) for window in of_layer)
 
@@ -153,7 +153,7 @@ class Trace:
 
     @cached_property
     def labels(self) -> tuple[str, ...]:
-        """The T tokens as they are written on screen, each in one line and with its spaces."""
+        """The T tokens as they are written on screen, each on one line and with its spaces."""
         return tuple(map(label, self.token_bytes))
 
     @overload
@@ -252,11 +252,11 @@ class Trace:
             yield from self.derived.weights_of_heads(layer)
 
     def weighted_head_outputs(self, layer: int, shares: Numbers) -> Numbers:
-        """Every head's output in a layer, summed over the tokens with a share of each.
+        """Every head's output in a layer, summed over the tokens, each times its share.
 
         ``shares`` (T,) and the result (nh, hs) are in double. The outputs are the run's own. A long
-        run captured none, and none is computed: its weights are mixed before they multiply v,
-        which takes half the time of all outputs, and differs in float32's last bits.
+        run captured no outputs, and none are computed: its weights are mixed before they multiply
+        v, which takes half the time, and differs in float32's last bits.
         """
         if ("head_output", layer) in self.captured:
             outputs = self.captured["head_output", layer][0].astype(np.float64)  # (nh, T, hs)
@@ -289,7 +289,7 @@ class Trace:
         """Scores of every vocabulary entry after one token, (n_vocab,).
 
         ``position`` counts from 0, or from the end where it is negative. Raises ``PlaceError``
-        for a position that the text doesn't have. Unlike ``logits`` it keeps no (T, n_vocab).
+        for a position that the text doesn't have. Unlike ``logits`` it caches no (T, n_vocab).
         """
         position, T = self.index_of(position), len(self.token_ids)
         if self.last_logits is not None and position == T - 1:
@@ -308,8 +308,8 @@ class Trace:
     def next_tokens(self, k: int = 10, position: int = -1) -> tuple[NextToken, ...]:
         """The ``k`` most probable tokens after one, the most probable first.
 
-        Among equals the lower id comes first. ``position`` is as for ``logits_at``, which says what
-        is raised; ``k`` is 1 or more, else ``ArgumentError``.
+        Among equals the lower id comes first. ``position`` is as for ``logits_at``, and errors too;
+        ``k`` is 1 or more, else ``ArgumentError``.
         """
         if k < 1:
             raise ArgumentError(f"k must be 1 or more, not {k}")
@@ -359,13 +359,13 @@ class Trace:
 
     @property
     def nbytes(self) -> int:
-        """Bytes held now, for caches that are bounded in bytes; looking at stages may add some."""
+        """Bytes held now, for caches that are bounded in bytes; reading stages may add some."""
         logits = vars(self)["logits"].nbytes if "logits" in vars(self) else 0
         return logits + self.captured.nbytes + self.derived.nbytes
 
 
 def check_run(given: Trace, model: Model) -> None:
-    """Raise ``ArgumentError`` for what is no trace, or one that another model made."""
+    """Raise ``ArgumentError`` for anything but a trace, and for one that another model made."""
     check_trace(given)
     given.check_made_by(model)
 

@@ -38,7 +38,7 @@ from gpt2viz.run.prefix import Start, start_of
 from gpt2viz.run.stages import axis_sizes, masking
 from gpt2viz.run.trace import Trace, readable
 
-#: Tokens that run together in a batch: more at a time are no faster.
+#: The most tokens in a batch: larger ones are no faster.
 TOGETHER = 4096
 #: Up to this many bytes of (T, T) matrices are captured; beyond, they are derived on demand.
 EXPLICIT_BYTES = 64 * 2**20
@@ -58,24 +58,24 @@ def trace(
 ) -> Trace:
     """Run ``model`` on a text, or on a sequence of token ids, and keep every stage.
 
-    A text gets what the checkpoint's tokenizer puts around it; give ``tokenizer.encode(text,
+    A text gets the tokens that the checkpoint's tokenizer adds; pass ``tokenizer.encode(text,
     bos=True)`` to put ``<|endoftext|>`` first. A special token in ``text`` is read as ordinary
     text, with a ``UserWarning``. ``causal=False`` lifts the mask: every token sees every
-    other, which never happens in training. ``explicit`` makes scores and weights in the run
+    other, which never happens in training. ``explicit`` computes scores and weights in the run
     itself (True) or derives them later from its q, k and v (False); by default their size decides.
     ``edits`` change the run, in their order: ``gpt2viz.Edit``, or "off:1.3,window:2"; after them
-    ``hooks`` do, functions of your own: see ``Hook``. ``reference`` gives the means that replace
+    ``hooks`` do, your own functions: see ``Hook``. ``reference`` gives the means that replace
     heads: a run of this model or ``mean_reference``, by default ``reference_run(model)``.
     ``patch_from`` is the text, of as many tokens, whose run patches copy from, or that run, made
     with the same mask and edits. ``reuse`` is an earlier run: its stages of the tokens that both
-    begin with are taken over, and not computed again; see ``Trace.reused``.
+    begin with are reused, not computed again; see ``Trace.reused``.
 
     Raises ``TextError`` for text without tokens or ids outside the vocabulary, ``ContextError``
     for more tokens than the model has positions, ``EditError`` for an edit or hook that doesn't
-    fit, ``StageError`` and ``PlaceError`` for a hook's stage that isn't there, ``PluginError`` for
-    an edit of others that fails, ``PatchError`` for a ``patch_from`` of another length,
+    fit, ``StageError`` and ``PlaceError`` for a hook's stage that doesn't exist, ``PluginError`` if
+    another package's edit fails, ``PatchError`` for a ``patch_from`` of another length,
     ``ArgumentError`` for runs that can't be combined, and ``TooLargeError`` where a GPU's memory
-    is too small. Safe for many threads.
+    is too small. Thread-safe.
     """
     ids = token_ids(model, text)
     named = read_hooks(hooks, model.config.n_layer, network_graph(model.network))
@@ -132,15 +132,15 @@ def trace_many(
     edits: Edits = (),
     reference: Reference | None = None,
 ) -> list[Trace]:
-    """Run ``model`` on many texts, each as ``trace`` does, in less time than one after the other.
+    """Run ``model`` on many texts, each as ``trace`` does, in less time than one by one.
 
-    Texts of one length run as a batch, without padding. The traces are independent, in the order
+    Texts of equal length run as a batch, without padding. The traces are independent, in the order
     of ``texts``, with the numbers of ``trace`` to 1e-5. Those of one batch share memory, which is
-    freed with the last of them. The arguments are ``trace``'s; patches, which take from another
-    text, are refused with ``EditError``. Raises what ``trace`` raises, before the first run where
-    it is about a text or an edit.
+    freed with the last of them. The arguments are ``trace``'s; patches, which copy from another
+    text, are refused with ``EditError``. Raises what ``trace`` raises, before the first run if
+    a text or an edit is the cause.
     """
-    if isinstance(texts, str):  # else each letter would pass for a text
+    if isinstance(texts, str):  # otherwise each letter would be run as a text
         raise TextError("Texts are several, in a list: trace_many(model, [text]).")
     given, edits = list(texts), read_edits(edits)
     read = [token_ids(model, text) for text in given]
@@ -193,7 +193,7 @@ def make_trace(
     seen: Recording,
     captured: Captured | None = None,
 ) -> Trace:
-    """The trace of a run; ``captured`` has its stages if they are more than it recorded.
+    """The trace of a run; ``captured`` has its stages if it recorded only some of them.
 
     ``probabilities`` (B, n_vocab) are those of the next token.
     """
@@ -235,7 +235,7 @@ def reference_ids(model: Model) -> tuple[int, ...]:
 def reference_run(model: Model) -> Trace:
     """The unedited run of ``reference_ids``.
 
-    Mean ablation takes a head's mean from it. Keep it where many edits follow. Raises
+    Mean ablation takes a head's mean from it. Make it once for many edits. Raises
     ``EditError`` where the model's vocabulary can't spell that text.
     """
     if not (ids := reference_ids(model)):
@@ -250,10 +250,10 @@ def mean_reference(model: Model, texts: Iterable[str | Sequence[int]]) -> MeanRe
     """Mean outputs of every head over some texts, position by position, for ``mean`` edits.
 
     Over texts of one form, such as the same sentence with other names, the mean keeps what depends
-    on the position and loses what depends on the text (Wang et al. 2023, section 2.2). The unedited
-    model reads them with the mask on. Raises ``TextError`` for no text, and what ``trace`` raises.
+    on the position and loses what depends on the text (Wang et al. 2023, section 2.2). The model
+    runs unedited, with the mask on. Raises ``TextError`` for no texts, and what ``trace`` raises.
     """
-    if isinstance(texts, str):  # else each letter would pass for a text
+    if isinstance(texts, str):  # otherwise each letter would be run as a text
         raise TextError("Texts are several, in a list: mean_reference(model, [text]).")
     first: Trace | None = None
     config, read = model.config, []
@@ -293,7 +293,7 @@ def _source(
     reference: Reference | None,
     patch_from: str | Sequence[int] | Trace | None,
 ) -> Trace | None:
-    """The run that patches take their pieces from; None where nothing is patched."""
+    """The run that patches copy from; None where nothing is patched."""
     patched, others = patches(edits), drop_patches(edits)
     if not patched:
         return None
@@ -314,7 +314,7 @@ def _source(
 def token_ids(model: Model, text: str | Sequence[int]) -> list[int]:
     """Return the model's input ids for a text, or for token ids.
 
-    Warns where the name of a special token stands in the text, and raises, as ``trace`` does.
+    Like ``trace``, warns if the text contains the name of a special token, and raises errors.
     """
     if not isinstance(model, Model):
         swapped = "The model comes first, and then the text" if isinstance(text, Model) else ""
@@ -341,7 +341,7 @@ def token_ids(model: Model, text: str | Sequence[int]) -> list[int]:
 
 
 def _whole_numbers(values: Sequence[int]) -> list[int]:
-    if isinstance(values, bytes):  # else each byte would pass for an id
+    if isinstance(values, bytes):  # otherwise each byte would count as an id
         raise TextError("A text is a str, not bytes: decode it first.")
     try:
         return [operator.index(value) for value in values]

@@ -1,6 +1,6 @@
-"""Attention of any model of transformers, from what it really runs: sdpa, flash, eager.
+"""The attention of any model in transformers, from what it really runs: sdpa, flash, eager.
 
-Transformers looks up its attention function in a registry, by ``get_interface``. Within ``watch``
+Transformers looks up its attention function in a registry, with ``get_interface``. Within ``watch``
 the same functions run, and the q, k and mask of each call are kept. Weights are computed from
 these on demand.
 """
@@ -25,11 +25,11 @@ from gpt2viz.errors import AttentionError
 from gpt2viz.labels import pluralize
 from gpt2viz.run.compat import never_written
 
-#: Scores that are made at a time.
+#: Scores that are computed at a time.
 BLOCK = 2**24
-#: Tensors of fewer bytes are copied into blocks of this size, apart from all other memory.
+#: Tensors of fewer bytes are copied into blocks of this size, separate from other memory.
 _LARGE = 2**26
-#: A function's further options: the last is flash attention's, others have it in the mask.
+#: Options of attention functions; only flash's need the last, others have it in the mask.
 _OPTIONS = ("scaling", "softcap", "position_bias", "s_aux", "sinks", "sliding_window")
 #: A score below this is masked, whatever number the mask adds in its precision.
 _HIDDEN = -3e4
@@ -51,11 +51,11 @@ def watch(
 ) -> Iterator[Watched]:
     """Keep the q, k and masks of a transformers model's attention while the block runs it.
 
-    ``model``, or a pipeline, may attend by sdpa, flash, flex or eager functions, on any device, in
-    a call or in ``generate``: its own functions run unchanged. Its queries and keys are kept in
-    their own precision, only those of ``layers`` and ``heads`` where these are given, in at most
+    ``model``, or a pipeline, may use sdpa, flash, flex or eager attention, on any device, in a call
+    or in ``generate``: its own functions run unchanged. Its queries and keys are kept in their own
+    precision, only those of ``layers`` and ``heads`` where these are given, in at most
     ``max_bytes``. Leaving the block restores the registry. Raises ``AttentionError`` for a
-    model that asks no registry for its attention, and for transformers before 5.
+    model that looks up no attention in the registry, and for transformers before 5.
     """
     network = model if isinstance(model, nn.Module) else getattr(model, "model", None)
     paths, interface = _watchable(network, type(model).__name__)
@@ -91,7 +91,7 @@ def _watchable(network: Any, name: str) -> tuple[dict[nn.Module, str], Any]:
 
 
 def _recording(get_interface: Callable[..., Any]) -> Callable[..., Any]:
-    # Here, as it loads PyTorch's compiler, which takes each process two seconds.
+    # Not on import: it loads PyTorch's compiler, which takes two seconds in each process.
     attend = torch.compiler.disable(_attend)  # type: ignore[no-untyped-call]
 
     def get(registry: Any, name: str, default: Any) -> Callable[..., Any]:
@@ -111,7 +111,7 @@ def _attend(attend: Callable[..., Any], name: str, *args: Any, **options: Any) -
 class _Step(NamedTuple):
     """The arguments of one call: T queries, (B, nh, T, hs), for ``n_keys`` keys from ``first`` on.
 
-    ``heads`` are their numbers in the model. ``keys`` are the new ones, or None if all were read
+    ``heads`` are their numbers in the model. ``keys`` are the new ones, or None if all were given
     before; ``before`` is the key before them, which shows whether a step follows the last one.
     """
 
@@ -147,7 +147,7 @@ class _Step(NamedTuple):
         return scores + mask.float()
 
     def _visible(self, rows: slice, texts: Tensor, heads: Tensor) -> Tensor:
-        """The keys that rows of queries may see, where no mask of four axes says so."""
+        """The keys that rows of queries may see, for any mask but one of four axes."""
         key = torch.arange(self.n_keys, device=texts.device)
         query = torch.arange(rows.start, rows.stop, device=texts.device)[:, None]
         if self.mask is not None and not isinstance(self.mask, Tensor):  # flex attention's own
@@ -283,7 +283,7 @@ class Watched:
         return tuple(self._parts)
 
     def layers(self, part: str = "") -> list[int]:
-        """The layers of a ``part``, its name or any piece of that, that were kept."""
+        """The kept layers of a ``part``, given by its name or any piece of that."""
         return sorted(self._calls_of(part))
 
     def weights(self, layer: int, head: int | None = None, **choice: Any) -> Array:
@@ -291,7 +291,7 @@ class Watched:
 
         ``choice`` takes ``part``, by its name or a piece of it; ``call``, by default the layer's
         last one, -1; and ``beams``, the ``beam_indices`` that ``generate`` returned. Keys that a
-        query isn't given weigh 0. Raises ``AttentionError`` for what isn't there.
+        query isn't given have weight 0. Raises ``AttentionError`` for a choice that doesn't exist.
         """
         return self._compute("weights", layer, head, **choice)
 
@@ -382,7 +382,7 @@ class Watched:
 
     def _pack(self, values: Tensor) -> Tensor:
         """Copy small values into one large block: between a run's freed tensors they would fragment
-        memory. Larger ones are copied only if they are a part of more, or were written to."""
+        memory. Larger ones are copied only if they are part of a larger tensor, or were changed."""
         nbytes, values = values.nbytes, values.detach()
         if nbytes >= _LARGE or not values.is_cpu:
             tight = values.untyped_storage().nbytes() <= nbytes
@@ -393,7 +393,7 @@ class Watched:
         return part.view(values.dtype).view(values.shape).copy_(values)
 
     def _step(self, name: str, options: dict[str, Any], calls: list[_Call]) -> tuple[_Step, bool]:
-        """Make a step of a function's arguments, and tell whether it follows the last call's."""
+        """Make a step from a function's arguments, and tell whether it follows the last call's."""
         query, key, mask = options["query"], options["key"], options.get("attention_mask")
         heads = list(range(query.shape[1]))
         if "heads" in self._only:

@@ -101,7 +101,7 @@ def test_the_examples_edit_acts_and_is_offered(seen: Any, run: gpt2viz.Trace) ->
     assert_allclose(seen["late"][0], expected["logits"], rtol=1e-4, atol=1e-4)
     page = seen["what if"]
     assert not page["errors"] + page["warnings"]
-    does = "Layer 1 head 3 puts out what it had made for the token before"
+    does = "Layer 1 head 3 outputs what it computed for the token before"
     assert [does in text for text in page["buttons"]].count(True) == 1
     assert page["kinds"][0][-1] == "Late"
     (table,) = (t for t in page["tables"] if "changed (%)" in t)

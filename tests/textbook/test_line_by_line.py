@@ -36,8 +36,8 @@ return heads if past is None else torch.cat([past, heads], dim=2)
 whole = forbidden is None and n_queries == len(positions)
 return cls(hidden, causal and whole, whole and not causal, explicit, positions)
 position_ids = torch.arange(T, device=ids.device)
-asking = T if past and past[0].q is not None else T - first
-mask = Mask.of(asking, position_ids, causal, explicit, forbidden)
+n_queries = T if past and past[0].q is not None else T - first
+mask = Mask.of(n_queries, position_ids, causal, explicit, forbidden)
 if mask.explicit:
 """
 

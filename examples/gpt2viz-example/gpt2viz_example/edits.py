@@ -14,4 +14,4 @@ def one_later(heads: Tensor) -> Tensor:
     return late
 
 
-LATE = EditKind("late", "puts out what it had made for the token before", one_later)
+LATE = EditKind("late", "outputs what it computed for the token before", one_later)
