@@ -18,7 +18,7 @@ from gpt2viz.app.course.written import equals, latex
 from gpt2viz.app.literal import literal
 from gpt2viz.app.parameters import Text
 from gpt2viz.errors import GPT2VizError, TextError
-from gpt2viz.labels import label, pluralize, shorten
+from gpt2viz.labels import label, percent, pluralize, shorten
 from gpt2viz.pictures import frames
 from gpt2viz.pictures.picture import Points
 from gpt2viz.textbook import embeddings
@@ -172,8 +172,8 @@ def plane(book: Book) -> dict[str, str]:
         made=[len(words)] if terms else [],
     )
     output.picture(drawn, key="word_plane", of_run=False)
-    first, second = 100 * np.asarray(seen_from.share)
-    return {"first": f"{first:.0f} %", "second": f"{second:.0f} %"}
+    first, second = map(percent, np.asarray(seen_from.share).tolist())
+    return {"first": first, "second": second}
 
 
 def neighbours(book: Book) -> None:

@@ -21,7 +21,7 @@ from gpt2viz.app.parameters import Parameter
 from gpt2viz.app.view import View
 from gpt2viz.app.views.head import repeat_sentence
 from gpt2viz.app.views.measures import draw_weights
-from gpt2viz.labels import pluralize, sentence
+from gpt2viz.labels import percent, pluralize, sentence
 from gpt2viz.pictures.explanation import reason_map
 from gpt2viz.pictures.palette import LOWER, UPPER
 from gpt2viz.run.trace import Trace
@@ -152,8 +152,8 @@ def parts(book: Book) -> dict[str, Any]:
     if not case.pairs:
         return {}
     pair = case.pairs[0]
-    share, ablated = f"{100 * pair.share:.0f}", f"{pair.ablated_weight:.2f}"
-    return {"pair": pair, "share": share, "ablated": ablated}
+    ablated = f"{pair.ablated_weight:.2f}"
+    return {"pair": pair, "share": percent(pair.share), "ablated": ablated}
 
 
 def _find_earlier_cell(case: Reason) -> Step | None:

@@ -18,8 +18,8 @@ from gpt2viz import GPT2VizError, Trace
 from gpt2viz.app import address, parameters, popover, run_cache
 from gpt2viz.app.frame import sentence
 from gpt2viz.app.literal import literal
+from gpt2viz.labels import percent, shorten
 from gpt2viz.labels import sentence as words
-from gpt2viz.labels import shorten
 from gpt2viz.model.config import sharing
 from gpt2viz.run.key import RunKey
 
@@ -252,5 +252,5 @@ def _answer(trace: Trace) -> str:
     ]
     layer = max((n + 1 for n, rank in enumerate(after) if rank > 1), default=0)
     token = literal(run_cache.vocabulary(trace.key.model)[best.id])
-    percent = f"{100 * best.probability:.1f}"
-    return words("example.answer", token=token, percent=percent, layer=layer)
+    probability = percent(best.probability, 1)
+    return words("example.answer", token=token, percent=probability, layer=layer)
