@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
+from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -26,8 +28,6 @@ from gpt2viz.pictures.prediction import probability_bars
 from gpt2viz.survey.changes import Changes, Moved, TextChange, compare_models
 from gpt2viz.survey.stored import Passage
 
-#: Returns the parameters of a link that shows both heads on a text.
-Link = Callable[[TextChange], Mapping[Parameter, object]]
 #: How many next tokens are drawn.
 _BEST = 8
 #: Tokens of a passage.
@@ -72,13 +72,13 @@ def draw(
     sources: Sequence[str],
     models: Mapping[str, partial[Model]],
     page: Page,
-    link: Link,
+    further: Mapping[Parameter, Any] = MappingProxyType({}),
 ) -> None:
     """Compare two models over texts, and draw what changed.
 
     ``models`` are functions that load them, by name, the earlier model first; ``sources`` name
     models with the same vocabulary, whose surveys are the default texts. A passage links to
-    ``page`` with the parameters of ``link``.
+    ``page`` with its text and ``further`` choices, to see both heads on it.
     """
     results = st.container()  # above the texts that decide them
     texts = _texts(sources)
@@ -92,7 +92,7 @@ def draw(
         started = jobs.run([job], "Comparing", offer, "changes")
         if started and (changes := job.result) is not None:
             _heads(changes, (names[0], names[1]))
-            _passage(changes, sources[0], page, link)
+            _passage(changes, sources[0], page, further)
             _undo(changes)
 
 
@@ -183,7 +183,7 @@ def _interval(moved: Moved) -> str:
     return "" if np.isnan(moved.low) else f"{moved.low:.3f} to {moved.high:.3f}"
 
 
-def _passage(changes: Changes, source: str, page: Page, link: Link) -> None:
+def _passage(changes: Changes, source: str, page: Page, further: Mapping[Parameter, Any]) -> None:
     """Draw the text on which the chosen head moved most, and the switch that puts it back."""
     layer, head = address.get(parameters.LAYER), address.get(parameters.HEAD)
     texts = changes.texts_of(layer, head)
@@ -197,7 +197,8 @@ def _passage(changes: Changes, source: str, page: Page, link: Link) -> None:
         sentence("changes.text", head=f"{layer}.{head}", text=literal(" ".join(text.text.split())),
                  token=literal(token))
     )  # fmt: skip
-    page_link(page, "See both heads on this text", "compare", dict(link(text)))
+    here = {**further, parameters.TEXT: text.text, parameters.QUERY: text.query}
+    page_link(page, "See both heads on this text", "compare", here)
     if st.toggle(f"Put the old head {layer}.{head} back", key="changes_back"):
         _put_back(changes, source, text)
 

@@ -21,7 +21,6 @@ from gpt2viz.app.components import lines
 from gpt2viz.app.components.lines import Lined, put_query
 from gpt2viz.app.frame import controls, page_fragment
 from gpt2viz.app.literal import literal
-from gpt2viz.app.parameters import Parameter
 from gpt2viz.app.source_code import Line, Made
 from gpt2viz.app.view import View, Window, whole_text
 from gpt2viz.app.views import changes, find, measures, two_runs, two_texts, zoom
@@ -42,7 +41,6 @@ from gpt2viz.pictures.from_trace import difference, difference_in_words, who_see
 from gpt2viz.pictures.panel import Panel
 from gpt2viz.pictures.picture import Heatmaps
 from gpt2viz.run.trace import Trace
-from gpt2viz.survey.changes import TextChange
 
 #: Notes on modes.
 _NOTES = {
@@ -221,16 +219,8 @@ def _compare_over_texts(both: Sides, choices: DeltaGenerator) -> bool:
         if controls.pick("Compare over", parameters.OVER, _OVER, hidden=True) != "texts":
             return False
         controls.layer_and_head(both.a.view)
-
-    def link(text: TextChange) -> dict[Parameter, object]:
-        return {
-            parameters.TEXT: text.text,
-            parameters.QUERY: text.query,
-            parameters.OVER: "sentence",
-        }
-
     loading = {model.name: partial(run_cache.load, model.name) for model in models}
-    changes.draw([*loading], loading, pages.SIDE_BY_SIDE, link)
+    changes.draw([*loading], loading, pages.SIDE_BY_SIDE, {parameters.OVER: "sentence"})
     return True
 
 

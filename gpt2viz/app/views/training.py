@@ -35,7 +35,6 @@ from gpt2viz.app.components import Answers, mount
 from gpt2viz.app.components.attention import map_header
 from gpt2viz.app.frame import controls, page
 from gpt2viz.app.literal import literal
-from gpt2viz.app.parameters import Parameter
 from gpt2viz.app.view import View
 from gpt2viz.app.views import changes
 from gpt2viz.arrays import Array
@@ -55,7 +54,6 @@ from gpt2viz.pictures.training import (
     scores_at_steps,
     short,
 )
-from gpt2viz.survey.changes import TextChange
 
 #: The texts on which heads were scored.
 READ: Mapping[Read, str] = {"text": "held-out text", "probe": "random tokens, repeated"}
@@ -208,11 +206,7 @@ def _changes_between(view: View, steps: Sequence[int], at: int) -> None:
         )
         for step in (early, late)
     }
-
-    def link(text: TextChange) -> dict[Parameter, object]:
-        return {parameters.TEXT: text.text, parameters.QUERY: text.query}
-
-    changes.draw([view.model.name], models, pages.TRAINING, link)
+    changes.draw([view.model.name], models, pages.TRAINING)
 
 
 def _pick_head(view: View, habits: Mapping[int, Measured]) -> tuple[int, int]:
