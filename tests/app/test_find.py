@@ -149,8 +149,7 @@ def test_ticked_row_and_chosen_head_agree(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_one_token_has_no_score() -> None:
     at = open_page("find", text="A", on="sentence", layer="0", head="1")
-    notes = titles(at, "atlas_maps")
-    assert notes.count("nothing to\nmeasure") == 8
+    assert titles(at, "atlas_maps").count("nothing to\nmeasure") == 8
     assert "“copying (induction)” can't be measured" in at.info[0].value
     assert not at.dataframe
     assert len(pictures(at)) == 1

@@ -424,8 +424,7 @@ def test_any_text_is_split_into_words(page: str, text: str) -> None:
     at = open_page(page, text=text, words="true", bos="true", show="rest")
     assert not at.warning
     drawn = matrices(at, "one_head" if page == "attention" else "layers_chart")
-    rows = drawn[0].grid["rows"]
-    assert unescape(rows[0]).endswith("<|endoftext|>")  # a word of its own
+    assert unescape(drawn[0].grid["rows"][0]).endswith("<|endoftext|>")  # a word of its own
 
 
 def test_sentence_without_split_words_is_noted() -> None:

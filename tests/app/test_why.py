@@ -125,8 +125,7 @@ def test_opened_heads_can_be_closed_again() -> None:
     assert shown.shape == (4, 4)  # token, position, constant and sum: nothing below
     assert shown[-1, -1] == pytest.approx(row[last.key] - row.mean(), rel=1e-3)
     assert "head" not in str(data_of(at, "why_strands")["keys"])
-    weights = heatmaps(at, "why_weights")["weights"]
-    assert weights[last.query].argmax() == last.key
+    assert heatmaps(at, "why_weights")["weights"][last.query].argmax() == last.key
     assert not unpack(canvas(at, "why_weights"))[0]["chooses"], "it belongs to a cell below"
     at.button(key="why_back_1").click().run()
     assert "".join(at.query_params["why"]) == str(over)

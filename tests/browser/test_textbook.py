@@ -318,7 +318,11 @@ def check_progress_file(page: Page, file: Path) -> None:
     """Progress is restored from a file after a reset; two questions on the mask are answered."""
     page.set_viewport_size({"width": 1440, "height": 900})
     check_count(page, 2)
-    expect(page.locator(".st-key-question_mask_row").get_by_text("done")).to_be_visible()
+    question = page.locator(".st-key-question_mask_row")
+    expect(question.get_by_text("done")).to_be_visible()
+    parts = question.get_by_text("With the mask on, how many"), question.get_by_text("Hint")
+    text_y, hint_y = (box["y"] + box["height"] / 2 for box in map(box_of, parts))
+    assert text_y == pytest.approx(hint_y, abs=2)  # on one line
     requests = [page.locator(f".st-key-question_{id}") for id in CHAPTERS["mask"].questions]
     lit = [box.evaluate("part => getComputedStyle(part).boxShadow") != "none" for box in requests]
     assert lit == [True, *[False] * (len(requests) - 1)]

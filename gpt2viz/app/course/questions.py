@@ -237,7 +237,7 @@ def _ask(question: Question, answered: list[str]) -> None:
     """
     with st.container(border=True, key=f"question_{question.id}"):
         before, explained = question.id in answered, question.answer == EXPLAINED
-        words, hint = st.columns([8, 1], vertical_alignment="top")
+        words, hint = st.columns([8, 1], vertical_alignment="center")
         tick = ":green[**✓**]" if before and not explained else "**?**"
         prose.markdown(f"{tick} {question.text}", slot=words)
         with hint.popover("Hint", type="tertiary"):
