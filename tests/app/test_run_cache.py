@@ -201,8 +201,7 @@ def check_arguments(cached: ast.FunctionDef) -> None:
     assert not OBJECTS & set(types.values())
     assert not RUN_FIELDS & set(types)
     called = {ast.unparse(n.func) for n in ast.walk(cached) if isinstance(n, ast.Call)}
-    runs = bool(called & {"run", "run_cache.run", "_runs"})
-    assert runs == ("RunKey" in types.values())
+    assert bool(called & {"run", "run_cache.run", "_runs"}) == ("RunKey" in types.values())
 
 
 @dataclass

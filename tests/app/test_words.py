@@ -8,6 +8,7 @@ import gpt2viz
 from gpt2viz import parse_edits
 from gpt2viz.app.course import real_step
 from gpt2viz.app.frame import sentence
+from gpt2viz.labels import label
 from gpt2viz.pictures import tables
 from gpt2viz.pictures.compare import side_panel
 from gpt2viz.pictures.from_trace import one_head, stage_panel, weights_measure, who_sees_whom
@@ -52,6 +53,7 @@ def test_chips_explain_the_effect_of_choosing(
     assert result["name"] == "10 tokens"
     (name,) = (b.proto for b in at.markdown if result["name"] in plain(b.value) and b.proto.help)
     assert plain(name.help) == f"{sentence.A_CHIP} {does}".strip()
+    assert label(b"\xf0") in name.help
     assert (result["disabled"], result["chosen"]) == ((False, 1) if does else (True, None))
     if does in ("", sentence.LIGHT_UP):  # other effects have tests of their numbers
         other = open_page(page, text=text, query="3", **parameters)

@@ -149,8 +149,7 @@ def curves(
     names: tuple[str, str],
 ) -> None:
     """Draw curves over the same ``x``; ``names`` are the axes' titles, across and up."""
-    drawn = curves_at(title, x, lines, *names)
-    output.picture(drawn, key=key, of_run=False)
+    output.picture(curves_at(title, x, lines, *names), key=key, of_run=False)
 
 
 def pick(label: str, parameter: SelectParam, options: Sequence[T], slot: Any = st) -> T:

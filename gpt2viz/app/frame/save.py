@@ -166,8 +166,7 @@ def _page(outputs: output.PageOutputs, about: About) -> None:
         _download("html", about, lambda: export.page_html(drawn, about, tables.items()).encode())
     _live_page()
     st.markdown("**Your choices**, to open this view again here or on another machine")
-    chosen = all_choices()
-    session = export.Session(outputs.page, chosen, about.sha256)
+    session = export.Session(outputs.page, all_choices(), about.sha256)
     _download("json", about, lambda: session.to_json().encode())
     _link()
 

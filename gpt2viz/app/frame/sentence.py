@@ -136,7 +136,10 @@ def token_markdown(tokenizer: Tokenizer, ids: Sequence[int]) -> str:
 
 
 #: The tip of the tokens' row.
-A_CHIP = "The model reads words and pieces of words. Hover over one for its position and id."
+A_CHIP = (
+    "The model reads words, pieces of words and, of a character without a token, bytes: `\\xf0`. "
+    "Hover over one for its position and id."
+)
 #: The effect of choosing a token on most pages.
 LIGHT_UP = "Click one to see where it looks in every head."
 

@@ -223,8 +223,7 @@ def verdict(
     if view.trace.token_ids == other.trace.token_ids and a == b:
         which = "two_texts.same"
     elif view.trace.token_ids[: a + 1] == other.trace.token_ids[: b + 1]:
-        same = largest["mask on"] == 0
-        which = "two_texts.untouched" if same else "two_texts.rounded"
+        which = "two_texts.untouched" if largest["mask on"] == 0 else "two_texts.rounded"
     elif view.trace.token_ids[a] == other.trace.token_ids[b]:
         which = "two_texts.drifts"
     else:
