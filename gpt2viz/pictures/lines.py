@@ -92,12 +92,7 @@ class Lines(Picture):
         with require("A picture's table", "notebook"):
             import pandas as pd
 
-        ends = [
-            [f"{axis.position(n)} {text}" for n, text in enumerate(axis.labels)]
-            if axis.numbered
-            else axis.labels
-            for axis in (self.rows, self.columns)
-        ]
+        ends = self.rows.full_names(), self.columns.full_names()
         drawn = (
             (source.name, ends[0][query], ends[1][key], weight)
             for source in self.sources

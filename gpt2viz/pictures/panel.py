@@ -42,11 +42,17 @@ class Axis:
 
     def plain_names(self) -> list[str]:
         """The names for pictures that read no markup."""
+        return self._numbered(self.short())
+
+    def full_names(self) -> list[str]:
+        """The names for tables, which have room for long ones."""
+        return self._numbered(self.labels)
+
+    def _numbered(self, texts: Sequence[str]) -> list[str]:
         if not self.numbered:
-            return self.short()
-        positions = self.positions or range(len(self.labels))
-        numbered = zip(positions, self.short(), strict=True)
-        return [name if name == str(n) else f"{n} {name}" for n, name in numbered]
+            return list(texts)
+        numbered = zip(self.positions or range(len(texts)), texts, strict=True)
+        return [text if text == str(n) else f"{n} {text}" for n, text in numbered]
 
     def longest(self) -> str:
         """The longest of the axis' names, as plain text."""

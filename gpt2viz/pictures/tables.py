@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from gpt2viz.analysis.cell import CellArithmetic
 from gpt2viz.arrays import largest
 from gpt2viz.labels import pluralize
-from gpt2viz.pictures.panel import Axis, Panel
+from gpt2viz.pictures.panel import Panel
 from gpt2viz.pictures.shapes import shape_rows
 from gpt2viz.run.stages import AXES, axis_sizes
 from gpt2viz.run.trace import Trace
@@ -49,8 +49,8 @@ def panel_table(panel: Panel) -> pd.DataFrame:
     """
     return pd.DataFrame(
         panel.values,
-        index=pd.Index(_axis_names(panel.rows), name=panel.rows.title),
-        columns=pd.Index(_axis_names(panel.columns), name=panel.columns.title),
+        index=pd.Index(panel.rows.full_names(), name=panel.rows.title),
+        columns=pd.Index(panel.columns.full_names(), name=panel.columns.title),
     )
 
 
@@ -61,11 +61,6 @@ def shown_table(panel: Panel) -> pd.DataFrame:
     for n, name in enumerate(result.columns):
         result[name] = pd.arrays.FloatingArray(panel.values[:, n].copy(), hidden[:, n].copy())
     return result
-
-
-def _axis_names(axis: Axis) -> list[str]:
-    names = ((axis.position(n), text) for n, text in enumerate(axis.labels))
-    return [text if text == str(n) else f"{n} {text}" for n, text in names]
 
 
 def dot_product_table(cell: CellArithmetic) -> pd.DataFrame:
