@@ -62,7 +62,7 @@ class Job:
         elapsed = time.monotonic() - self.began
         return elapsed * (1 - self.share) / self.share if self.share else float("inf")
 
-    def go_on(self) -> None:
+    def start(self) -> None:
         """Start it unless it is running, done, failed or cancelled; for a page that shows it."""
         self._seen = time.monotonic()
         with self._start_lock:
@@ -81,7 +81,7 @@ class Job:
         self.cancelled = True
 
     def reset(self) -> None:
-        """Let the next page that shows it start it anew; its results stay until then."""
+        """Let the next page that shows it restart it; its results stay until then."""
         self.cancelled, self.error, self.share = False, "", 0.0
 
     def wait(self, until: float) -> None:
@@ -141,7 +141,7 @@ def run(
             )
         return False
     for job in jobs:
-        job.go_on()
+        job.start()
     for job in jobs:
         job.wait(job.began + WAIT)
     bar(jobs, doing, offer, key)
@@ -156,8 +156,8 @@ def _request(jobs: Sequence[Job]) -> None:
 def bar(jobs: Sequence[Job], doing: str, offer: str, key: str) -> None:
     """Draw a progress bar while jobs run; a message and a button if they ended early.
 
-    ``offer`` is the label of the button that starts them anew; ``key`` is the widgets' own. Nothing
-    is drawn once all are done.
+    ``offer`` is the label of the button that restarts them; ``key`` is for the widgets. Nothing is
+    drawn once all are done.
     """
     if any(job.running for job in jobs):
         _progress(jobs, doing, key)
@@ -235,7 +235,7 @@ def _read(model_name: str, job: Job) -> WeightNumbers:
 def read_weights(model: Model) -> Job:
     """Start reading a named model's weights, ``WeightNumbers``, and wait ``WAIT`` seconds."""
     reading = _reading(model.name, repr(model.weights))
-    reading.go_on()
+    reading.start()
     reading.wait(reading.began + WAIT)
     return reading
 
@@ -278,7 +278,7 @@ def start_download(offer: hub.Offer) -> None:
     current = downloads().get(offer.name)
     if current is None or not current.running:
         downloads()[offer.name] = job = Job(partial(_fetch, offer), offer.here)
-        job.go_on()
+        job.start()
 
 
 def _fetch(offer: hub.Offer, job: Job) -> int:

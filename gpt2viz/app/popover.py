@@ -21,7 +21,7 @@ def button(
     """Draw the button and, while it is open, what ``body`` draws.
 
     Opening it reruns nothing else of the page. The button is drawn before the page's outputs, so a
-    ``body`` that shows them (``of_page``) is drawn after the page if it is open meanwhile.
+    ``body`` that shows them (``of_page``) is drawn after the page if it is open at the time.
     """
     if of_page:
         st.session_state[_with_page_key(key)] = True

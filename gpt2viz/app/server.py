@@ -264,7 +264,7 @@ class Visit:
                 metrics.count("visitors", -1)
 
     def admit(self, data: bytes) -> bytes | None:
-        """Return the message that Streamlit gets in place of ``data``; None drops it.
+        """Return the message that Streamlit gets instead of ``data``; None drops it.
 
         Requests to clear all caches are dropped. A connection's first run is a whole page: a
         browser that lost its server may request a fragment that its new session doesn't know. And

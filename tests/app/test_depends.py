@@ -265,7 +265,7 @@ def test_cancelled_sweep_keeps_its_results_and_restarts(monkeypatch: pytest.Monk
         report(result, share)
 
     monkeypatch.setattr(sweeping, "report", cancel_early)
-    sweeping.go_on()
+    sweeping.start()
     sweeping.wait(time.monotonic() + 60)
     assert not sweeping.running
     assert 0.6 < sweeping.share < 1
@@ -274,11 +274,11 @@ def test_cancelled_sweep_keeps_its_results_and_restarts(monkeypatch: pytest.Monk
     done = np.isfinite(result)
     assert 0 < done.sum() < done.size
     assert_allclose(result[done], whole[done], **TOLERANCE)
-    sweeping.go_on()
+    sweeping.start()
     assert not sweeping.running  # it was cancelled
     monkeypatch.setattr(sweeping, "report", report)
     sweeping.reset()
-    sweeping.go_on()
+    sweeping.start()
     sweeping.wait(time.monotonic() + 60)
     assert_allclose(sweeping.result.values, whole, **TOLERANCE)
     assert sweeping.share == 1
@@ -287,11 +287,11 @@ def test_cancelled_sweep_keeps_its_results_and_restarts(monkeypatch: pytest.Monk
 def test_unwatched_sweep_stops(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(jobs, "UNSEEN", -1)
     sweeping = sweep_of("attention_output")
-    sweeping.go_on()
+    sweeping.start()
     sweeping.wait(time.monotonic() + 60)
     assert 0 < sweeping.share < 1
     monkeypatch.setattr(jobs, "UNSEEN", 60)
-    sweeping.go_on()
+    sweeping.start()
     sweeping.wait(time.monotonic() + 60)
     assert sweeping.share == 1
 

@@ -173,7 +173,7 @@ def test_training_is_stopped_and_restarted(
         tell(share)
 
     monkeypatch.setattr(job, "tell", stop_early)
-    job.go_on()
+    job.start()
     job.wait(time.monotonic() + 60)
     assert job.cancelled
     assert not job.error
@@ -182,7 +182,7 @@ def test_training_is_stopped_and_restarted(
     assert [bool(learned.written) for learned in job.result.values()] == [True, True, False]
     monkeypatch.setattr(job, "tell", tell)
     job.reset()
-    job.go_on()
+    job.start()
     job.wait(time.monotonic() + 60)
     assert (job.share, len(job.result)) == (1.0, len(learning.PARTS))
 
@@ -190,7 +190,7 @@ def test_training_is_stopped_and_restarted(
 def test_only_one_training_runs_at_a_time(tiny_training: None) -> None:
     job = lesson.training(2)
     with lesson._ONE_AT_A_TIME:
-        job.go_on()
+        job.start()
         time.sleep(0.1)
         assert job.running
         assert not job.result
@@ -199,7 +199,7 @@ def test_only_one_training_runs_at_a_time(tiny_training: None) -> None:
     assert not job.running
     assert not job.result
     job.reset()
-    job.go_on()  # its turn, as the cancelled one left no claim
+    job.start()  # its turn, as the cancelled one left no claim
     job.wait(time.monotonic() + 60)
     assert job.share == 1
 

@@ -119,7 +119,7 @@ def order(book: Book, text: str) -> dict[str, str]:
     book.write(text, followed=_quote(view, n), n=n)
     rows = {"token": token, "position": position, "sum x": total}
     _draw_first("real_order", "the stream's start", rows)
-    # A copy: PyTorch takes no read-only arrays.
+    # A copy: PyTorch doesn't support read-only arrays.
     tokens = np.array(view.trace.stage("token_embedding")[0])
     alike = cosines(tokens, np.array(view.trace.stage("position_embedding"))).abs().mean()
     return {"sum": _sum([token[0], position[0]], total[0]), "alike": f"{alike:.2f}"}

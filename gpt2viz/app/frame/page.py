@@ -175,7 +175,7 @@ def stop(words: str) -> NoReturn:
 
 
 def stop_without_numbers(*runs: Trace) -> None:
-    """Stop the page if a run has NaN: the largest of NaNs is no prediction."""
+    """Stop the page if a run has NaN: the largest of NaNs isn't a prediction."""
     if any(first_not_finite(run) for run in runs):
         st.info("Nothing can be predicted from NaN, so the rest of this page is left out.")
         st.stop()

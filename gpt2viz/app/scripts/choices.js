@@ -105,7 +105,7 @@ function drawChips({ data, parentElement, setTriggerValue }) {
   Object.assign(view, { tokens, drawn, send: sender(setTriggerValue) })
   view.setAttribute("aria-label", name)
   view.setAttribute("aria-disabled", disabled)
-  view.tabIndex = disabled ? 0 : -1 // to scroll a strip of disabled chips by keys
+  view.tabIndex = disabled ? 0 : -1 // to scroll a strip of disabled chips with the keyboard
   for (const chip of view.children) chip.disabled = disabled
   takePart(view, {
     offers: (changes) => "query" in changes && part ? false : undefined, // the part follows
