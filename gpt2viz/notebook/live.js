@@ -15,7 +15,8 @@ const LISTED = 5, NEXT = 5, MORE = 10
 // Milliseconds after the last letter that is typed.
 const PAUSE = 250
 
-const percent = (share) => `${(100 * share).toFixed(share < .1 ? 1 : 0)} %`
+const percent = (share) =>
+  share < .0005 ? "<0.1 %" : `${(100 * share).toFixed(share < .1 ? 1 : 0)} %`
 const signed = (value) => value === -Infinity ? "−∞" : fixed(value, 4)
 
 /** The masked cells of a matrix (T, T): of each query, the keys after it. */

@@ -176,8 +176,7 @@ def encode(header: dict[str, Any], panels: Sequence[Panel]) -> bytes:
 def _numbers(panels: Sequence[Panel]) -> bytes:
     values = np.concatenate([panel.values.ravel() for panel in panels]).astype("<f4")
     hidden = np.concatenate([panel.hidden.ravel() for panel in panels])
-    bits = np.packbits(hidden, bitorder="little")
-    return values.tobytes() + bits.tobytes()
+    return values.tobytes() + np.packbits(hidden, bitorder="little").tobytes()
 
 
 def message(header: dict[str, Any], numbers: bytes) -> bytes:

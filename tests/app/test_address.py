@@ -233,8 +233,7 @@ def test_pages_folder_has_only_known_pages() -> None:
     """Streamlit serves the scripts in ``pages/``, and no other script or file."""
     served = {path.name for path in (ROOT / "pages").iterdir() if path.suffix == ".py"}
     all_pages = (*pages.PAGES, pages.ADDED)
-    known = {Path(page.path).name for page in all_pages} - {pages.ATTENTION.path}
-    assert served == known
+    assert served == {Path(page.path).name for page in all_pages} - {pages.ATTENTION.path}
 
 
 def test_parameter_names_are_unique() -> None:

@@ -337,8 +337,7 @@ def test_progress_is_kept_across_chapters_and_merged_from_a_file() -> None:
     assert "Compare for yourself" in text_of(at)
     assert ":green[**✓**] **Explain**" not in text_of(at)
     here = {"mistakes": ["mistake_made", "mistake_25"], "order": ["order_on", "explain_order"]}
-    result = at.session_state["_progress"]
-    assert {name: ids for name, ids in result.items() if ids} == here
+    assert {name: ids for name, ids in at.session_state["_progress"].items() if ids} == here
     lessons = [name for name, chapter in CHAPTERS.items() if chapter.questions]
     ticked = [option for option in at.radio(key="chapter").options if "✓" in option]
     assert ticked == [f"{len(lessons)}. {CHAPTERS['mistakes'].title} ✓"]

@@ -660,9 +660,11 @@ def test_live_page_runs_the_model_on_typed_text(offline: Page, live_page: Path) 
     page.keyboard.press("Enter")
     assert page.get_by_label("Sentence").input_value() == f" l{text}"
     assert page.locator(".tiles").first.is_visible()
+    type_sentence(page, "a" * 16)
+    expect(coming.last).to_contain_text("<0.1 %")
     page.get_by_label("Sentence").fill("a " * 300)
     expect(page.get_by_role("alert")).to_contain_text("this model reads 256 at most")
-    expect(page.locator(".map .links")).to_contain_text("ate")  # the earlier drawing stays
+    expect(page.locator(".map .links")).to_contain_text("aa")  # the earlier drawing stays
     type_sentence(page, "a" + " a" * 255)
     expect(page.get_by_role("alert")).to_contain_text("no more can follow")
 
