@@ -14,13 +14,13 @@ class ArgumentError(GPT2VizError):
 
 
 class StageError(GPT2VizError, KeyError):
-    """A stage of a run, or a step of a training, that isn't there by this name."""
+    """A stage of a run, or a step of a training run, that doesn't exist."""
 
-    __str__ = Exception.__str__  # and not KeyError's, which puts quotes around the sentence
+    __str__ = Exception.__str__  # not KeyError's, which puts quotes around the sentence
 
 
 class PlaceError(GPT2VizError, IndexError):
-    """A layer, head, token or position that isn't there."""
+    """A layer, head, token or position that doesn't exist."""
 
 
 class CheckpointError(GPT2VizError):
@@ -48,9 +48,9 @@ class EditError(GPT2VizError):
 
 
 class PatchError(GPT2VizError):
-    """Two texts, or an answer, that can't be patched into each other.
+    """Two texts, or an answer, that can't be used for patching.
 
-    ``nearest`` are the ids of a corrupted text that could be, if any.
+    ``nearest`` are the ids of a corrupted text that can, if any.
     """
 
     def __init__(self, message: str, nearest: Sequence[int] | None = None) -> None:
@@ -83,7 +83,7 @@ class PluginError(GPT2VizError):
 
 
 class ContextError(GPT2VizError):
-    """More tokens than the model has positions for.
+    """More tokens than the model has positions.
 
     ``n_tokens`` were given and ``n_positions`` fit; ``who`` has that limit.
     """

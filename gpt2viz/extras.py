@@ -1,4 +1,4 @@
-"""Optional dependencies: a missing one is an error that names its extra, as ``gpt2viz[app]``.
+"""Optional dependencies: a missing one is an error that names its extra, such as ``gpt2viz[app]``.
 
 ``pyproject.toml`` lists each extra's packages. Modules that need one are loaded on first use.
 """
@@ -15,7 +15,7 @@ from gpt2viz.errors import MissingExtraError
 
 
 def missing(what: str, extra: str, module: str) -> MissingExtraError:
-    """The error that ``what`` needs a ``module``, with the command that installs it."""
+    """The error saying that ``what`` needs a ``module``, with the command that installs it."""
     return MissingExtraError(f"{what} needs {module}: pip install 'gpt2viz[{extra}]'")
 
 

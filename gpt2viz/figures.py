@@ -80,7 +80,7 @@ def table(trace: Trace, layer: int, head: int, stage: HeadStageName = "weights")
 def html(trace: Trace) -> str:
     """A trace as HTML without scripts: model, tokens, and every head's weights as a small picture.
 
-    A long run, which would have to compute all weights for that, shows no picture. All texts are
+    A long run, which would have to compute all weights for the pictures, shows none. All texts are
     escaped, and nothing is fetched.
     """
     config, labels = trace.config, trace.labels

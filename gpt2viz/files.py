@@ -1,6 +1,6 @@
-"""Untrusted files of a folder: ordinary ones within it, and of a bounded size.
+"""Untrusted files in a folder: only ordinary ones within it, of limited size.
 
-And our own files, which are written completely or not at all, and scripts joined into one text.
+Also our own files, which are written completely or not at all, and scripts joined into one text.
 """
 
 from __future__ import annotations
@@ -56,12 +56,12 @@ def is_folder(path: Path) -> bool:
 
 
 def is_gguf(path: Path) -> bool:
-    """True if its name is a GGUF file's: a whole model, as a folder is in other layouts."""
+    """True if its name is a GGUF file's: a whole model in one file."""
     return path.suffix.lower() == ".gguf" and not is_folder(path)
 
 
 def steps_in(folder: Path) -> list[tuple[int, Path]]:
-    """The checkpoints of a training in a folder, by their steps, the first one first.
+    """The checkpoints of a training run in a folder, in order of their steps.
 
     Folders named ``step-N`` or ``checkpoint-N`` with a ``config.json``, and files
     ``step-N.safetensors``. Empty if the folder can't be read.
@@ -84,7 +84,7 @@ def reading(
 ) -> Iterator[None]:
     """Read an untrusted file in the block: any failure becomes one sentence.
 
-    Each error that isn't of this package becomes one of ``kind``, "name: problem (why)": a damaged
+    Each error that isn't this package's becomes one of ``kind``, "name: problem (why)": a damaged
     file can make a library raise anything, and exhaust memory or stack too.
     """
     try:
@@ -97,8 +97,8 @@ def reading(
 
 
 def reason(error: Exception) -> str:
-    """The reason of a failure, for a sentence: the first line of an error's own message,
-    without a terminal's codes, cut between two words if it is long.
+    """The reason for a failure, for use in a sentence: the first line of an error's own message,
+    without terminal codes, cut between two words if it is long.
     """
     if isinstance(error, MemoryError):
         return "it asks for more memory than there is"
@@ -112,8 +112,8 @@ def reason(error: Exception) -> str:
 
 
 def ordinary(path: Path) -> Path:
-    """Return the path if it is an ordinary file, and no pipe, device or folder: opening those
-    can block for ever. Raises ``OSError`` or ``ValueError``, for ``reading``.
+    """Return the path if it is an ordinary file, not a pipe, device or folder: opening those
+    can block forever. Raises ``OSError`` or ``ValueError``, for ``reading``.
     """
     if not stat.S_ISREG(path.stat().st_mode):
         raise ValueError("not an ordinary file")
@@ -123,8 +123,8 @@ def ordinary(path: Path) -> Path:
 def own_file(path: Path) -> Path:
     """Return the path if it is an ordinary file and no link leads out of its folder.
 
-    A folder of the hub's cache may link to its model's own ``blobs``. Raises ``CheckpointError``
-    naming the file for anything else.
+    A folder of the hub's cache may link to its model's own ``blobs``. Raises ``CheckpointError``,
+    which names the file, for anything else.
     """
     home, target = Path(os.path.realpath(path.parent)), Path(os.path.realpath(path))
     homes = [home]
@@ -142,7 +142,7 @@ def own_file(path: Path) -> Path:
 def read_text(path: Path, errors: str = "strict") -> str:
     """Read a text file in UTF-8, without the byte-order mark that some editors put first.
 
-    Raises ``CheckpointError`` naming the file if it can't be read.
+    Raises ``CheckpointError``, which names the file, if it can't be read.
     """
     with reading(path.name, "can't be read"):
         with own_file(path).open("rb") as file:
@@ -153,13 +153,13 @@ def read_text(path: Path, errors: str = "strict") -> str:
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """Read a JSON object from a file. Raises ``CheckpointError`` naming the file if it has none."""
+    """Read a JSON object. Raises ``CheckpointError``, which names the file, if it has none."""
     values: dict[str, Any] = _parse(path, dict, "object")
     return values
 
 
 def read_list(path: Path) -> list[Any]:
-    """Read a JSON list from a file. Raises ``CheckpointError`` naming the file if it has none."""
+    """Read a JSON list. Raises ``CheckpointError``, which names the file, if it has none."""
     values: list[Any] = _parse(path, list, "list")
     return values
 
@@ -186,8 +186,8 @@ def whole(path: Path) -> Iterator[Path]:
 def save(path: Path, content: bytes) -> None:
     """Write a file atomically: an old one stays until the new one is complete.
 
-    A link is followed; a pipe or a device is written to directly. Raises ``ExportError`` naming
-    the file if it can't be written, as on a full disk.
+    A link is followed; a pipe or a device is written to directly. Raises ``ExportError``, which
+    names the file, if it can't be written, as on a full disk.
     """
     target = Path(os.path.realpath(path))
     try:

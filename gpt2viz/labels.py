@@ -1,4 +1,4 @@
-"""Readable labels of tokens: visible, unambiguous, never taken for markup; and sentences."""
+"""Readable labels of tokens: visible, unambiguous, never read as markup; and sentences."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _ESCAPES = {" ": SPACE, SPACE: r"\u00b7", "\\": r"\\", "\n": r"\n", "\t": r"\t",
 # Letters, combining marks, numbers, punctuation and symbols are visible; the
 # other categories (controls, formats such as bidi overrides, separators, unassigned) aren't.
 _VISIBLE = "LMNPS"
-# Visible by category, but drawn as nothing.
+# Visible by category, but drawn blank.
 _BLANK = "\u115f\u1160\u2800\u3164\uffa0"
 # Controls, formats such as bidi overrides, and separators of lines …
 _UNSEEN = ("Cc", "Cf", "Cs", "Zl", "Zp")
@@ -40,7 +40,7 @@ def _escape(char: str, first: bool) -> str:
     if 0xDC80 <= code <= 0xDCFF:  # one undecodable byte, as surrogateescape hides it
         return f"\\x{code - 0xDC00:02x}"
     category = unicodedata.category(char)[0]
-    hangs = category == "M" and first  # a mark with no letter of its own token to stand on
+    hangs = category == "M" and first  # a mark without a letter before it in its token
     selector = 0xFE00 <= code <= 0xFE0F or 0xE0100 <= code <= 0xE01EF
     if char == "∅" or category not in _VISIBLE or hangs or selector or char in _BLANK:
         return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
@@ -48,8 +48,8 @@ def _escape(char: str, first: bool) -> str:
 
 
 def escape_controls(text: str) -> str:
-    """Escape every invisible control in plain text: names and messages from outside keep no
-    escape sequence of a terminal and no override of the writing direction.
+    """Escape every invisible control in plain text, so that names and messages from outside have no
+    terminal's escape sequence and no override of the writing direction.
 
     Line ends stay, and so do the marks that ``bidi_isolate`` added.
     """

@@ -35,7 +35,7 @@ _LOG = logging.getLogger("gpt2viz")
 
 
 class Plugin(NamedTuple):
-    """An addition: its ``name``, and ``by`` which package, with its version."""
+    """An addition: its ``name``, and the package, with its version, that it is ``by``."""
 
     name: str
     by: str
@@ -136,10 +136,10 @@ def _owner(entry: EntryPoint) -> str:
 
 @contextmanager
 def guard(describe: Callable[[str], str]) -> Iterator[None]:
-    """Run foreign code: whatever it raises becomes a ``PluginError`` with ``describe``'s text.
+    """Run another package's code: any error becomes a ``PluginError`` with ``describe``'s text.
 
-    ``describe`` gets the error in one line. SystemExit counts, and so does Ctrl-C outside the main
-    thread, where it can't have been pressed; the exceptions by which Streamlit ends a page don't.
+    ``describe`` gets the error in one line. SystemExit counts, and so does KeyboardInterrupt off
+    the main thread, where no key causes it; the exceptions by which Streamlit ends a page don't.
     """
     try:
         yield
@@ -153,7 +153,7 @@ def guard(describe: Callable[[str], str]) -> Iterator[None]:
 
 
 def one_line(error: BaseException) -> str:
-    """Format an error of foreign code in one line, such as "KeyError: 'a'"."""
+    """Format an error of another package in one line, such as "KeyError: 'a'"."""
     message = " ".join(str(error).split())
     return f"{type(error).__name__}: {message:.300}" if message else type(error).__name__
 

@@ -1,7 +1,7 @@
 """Paths of the app and its model, and the settings of this machine's owner: variables and a file.
 
-The file is the one that ``GPT2VIZ_CONFIG`` names; else ``gpt2viz.toml`` beside ``app.py`` of a
-clone; else ``~/.config/gpt2viz/gpt2viz.toml`` (``XDG_CONFIG_HOME`` applies). It may be missing.
+The file is the one that ``GPT2VIZ_CONFIG`` names, or else ``gpt2viz.toml`` beside a clone's
+``app.py``, or else ``~/.config/gpt2viz/gpt2viz.toml`` (``XDG_CONFIG_HOME`` applies), if any.
 
     models = ["~/models/mine", "/data/gpt2-finetuned"]
     allow = ["gpt2", "owner/name"]
@@ -29,11 +29,11 @@ MODELS_VARIABLE = "GPT2VIZ_MODELS"
 ALLOW_VARIABLE = "GPT2VIZ_ALLOW_MODEL"
 #: Names the folder for results that are cached between starts; empty disables it.
 CACHE_VARIABLE = "GPT2VIZ_CACHE"
-#: Empty, models in other packages aren't shown.
+#: If empty, models in other packages aren't shown.
 PACKAGED_VARIABLE = "GPT2VIZ_PACKAGED"
 #: The number of processes that serve the pages; ``gpt2viz serve`` sets it for each of them.
 WORKERS_VARIABLE = "GPT2VIZ_WORKERS"
-#: Names the proxies before that of ``gpt2viz serve``, addresses or ranges with commas between.
+#: Names the proxies in front of ``gpt2viz serve``'s, addresses or ranges with commas between.
 PROXIES_VARIABLE = "GPT2VIZ_PROXIES"
 #: The prefix of a hub's name that one of the owner's folders already has.
 HUB = "hub:"
@@ -43,7 +43,7 @@ LOCAL = ("localhost", "127.0.0.1", "::1")
 KEYS = ("models", "allow")
 
 _INSTALLED = Path(__file__).parent / "_app"
-#: The folder of ``app.py`` and ``pages/``: in the package where it is installed, else the clone.
+#: The folder of ``app.py`` and ``pages/``: in the package if installed, otherwise the clone.
 APP = _INSTALLED if _INSTALLED.is_dir() else Path(__file__).parents[1]
 _MODELS = APP / "assets" / "models"
 #: The model that comes with the package.
@@ -86,7 +86,7 @@ def cache() -> Path | None:
 
 
 def has_home() -> bool:
-    """True if this user has a home; one unknown to the machine, as in a container, may not."""
+    """True if this user has a home folder; an unknown user, as in a container, may not."""
     try:
         return bool(Path.home())
     except RuntimeError:
@@ -135,7 +135,7 @@ def allowed_names() -> list[str]:
 
 
 def proxies() -> list[str]:
-    """The proxies before that of ``gpt2viz serve``, trusted to name the client."""
+    """The proxies in front of ``gpt2viz serve``'s, which are trusted to name the client."""
     return _parts(PROXIES_VARIABLE)
 
 
@@ -147,7 +147,7 @@ def _parts(variable: str) -> list[str]:
 def number(variable: str, default: float, least: float = 0) -> float:
     """The number in a variable of the environment; ``default`` if it isn't set.
 
-    Raises ``CheckpointError`` for what is no number above 0, or is less than ``least``.
+    Raises ``CheckpointError`` for anything but a number above 0, and for less than ``least``.
     """
     raw = os.environ.get(variable)
     if not raw:
@@ -194,7 +194,7 @@ def real(folder: Path) -> Path:
 
 
 def model_in(folder: Path) -> Path:
-    """The folder itself, or a training's last checkpoint if it holds nothing else."""
+    """The folder itself, or a training run's last checkpoint if it holds nothing else."""
     steps = steps_in(folder) or steps_in(folder / "steps")
     return folder if is_there(folder / "config.json") or not steps else steps[-1][1]
 

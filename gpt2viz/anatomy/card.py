@@ -1,7 +1,7 @@
 """A model's files, and its card, the README.md of its folder: untrusted text, made harmless.
 
-On screen a card may do what Markdown does: headings, lists, tables, code. It may not load
-anything from elsewhere, which would tell others who reads it, and nothing in it is a link:
+On screen a card may have Markdown's headings, lists, tables and code. It may not load
+anything from elsewhere, which would reveal who reads it, and nothing in it is a link:
 addresses are plain text.
 """
 
@@ -96,7 +96,7 @@ def _fence_code(code: list[str], language: str) -> list[str]:
 
 
 def _plain(line: str) -> str:
-    """A line of prose, its headings two sizes smaller, as it is inside of a page."""
+    """A line of prose, with headings two sizes smaller, as it is inside a page."""
     line = " ".join(html.unescape(line).splitlines())
     return _inline(re.sub(r"^(#{1,4})(?=\s)", r"##\1", line))
 

@@ -67,14 +67,14 @@ _MADE_BEFORE = {
 def products(trace: Trace) -> list[Product]:
     """Every kind of matrix product of the run, in the order of the data.
 
-    Counted in full, as PyTorch's ``FlopCounterMode`` does: later keys too, which the causal mask
-    throws away. Softmax, norms, activations, biases and additions aren't products.
+    Counted in full, as by PyTorch's ``FlopCounterMode``: including later keys, which the causal
+    mask hides. Softmax, norms, activations, biases and additions aren't products.
     """
     return products_of(trace.tensors, trace.config)
 
 
 def products_of(tensors: Sequence[TensorRecord], config: ModelConfig) -> list[Product]:
-    """The same from the shape table of a run, which may have read the last of T tokens alone."""
+    """The same from the shape table of a run, which may have been of the last of T tokens alone."""
     by_key = dict(_group_by_key(tensors))
     n_tokens, embedded = by_key["k"][0].shape[-2], by_key["token_embedding"][0]
     sizes, result = axis_sizes(config, n_tokens), []
@@ -86,7 +86,7 @@ def products_of(tensors: Sequence[TensorRecord], config: ModelConfig) -> list[Pr
         axes, shape = (*records[0].axes, summed), (*records[0].shape, sizes[summed])
         if key == "q":  # the scores: a long run computes them in one fused step
             axes, shape = (*axes[:-2], "T", "hs"), (*shape[:-2], n_tokens, shape[-1])
-        if key == "v":  # of the tokens that were read; those of others were cached
+        if key == "v":  # of the tokens that were run; the others' were cached
             axes = (*axes[:2], embedded.axes[1], *axes[3:])
             shape = (*shape[:2], embedded.shape[1], *shape[3:])
         worked = " · ".join(f"{n:,}" for n in shape)

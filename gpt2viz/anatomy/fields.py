@@ -62,10 +62,10 @@ LLAMA_MEANING: Mapping[str, tuple[str, str]] = {
     "max_window_layers": ("", "The first layer, from 0, that has this window."),
     "layer_types": ("", "Which layers have this window."),
 }
-# The names of a file's RoPE settings, of different times.
+# The names of RoPE settings in files, old and new.
 _ROPE = ("rope_parameters", "rope_theta", "rope_scaling")
 
-#: Fields that are read because another value, which is another model, is refused.
+#: Fields that are read only to refuse another value, which means another model.
 _DEMANDED: Mapping[str, str] = {
     "model_type": "The family of the model, one that gpt2viz knows.",
     "scale_attn_weights": "Scores are divided by √hs.",

@@ -1,4 +1,4 @@
-"""The savings of a KV cache: reading a text's last token alone, and caches that drop tokens.
+"""The savings of a KV cache: running a text's last token alone, and caches that drop tokens.
 
 With the causal mask on no token sees a later one, so keys and values stay the same when the
 text continues, and a step computes those of its own token only (Pope et al. 2022, "Efficiently
@@ -31,9 +31,9 @@ POLICIES = ("keep all", "drop the oldest", "keep the first")
 def last_token_alone(model: Model, trace: Trace) -> tuple[TensorRecord, ...]:
     """The shape table of a run of a text's last token, with the rest's keys and values cached.
 
-    The run of that token is made, on what ``trace`` has of those before it. An axis that is T in a
-    run of the whole text and 1 here is named "1": queries are (B, nh, 1, hs), scores (B, nh, 1,
-    T); keys and values are (B, nh, T, hs), with the cached ones. For a text of one token
+    That token is run, with the keys and values of those before it from ``trace``. An axis that is T
+    in a run of the whole text and 1 here is named "1": queries are (B, nh, 1, hs), scores (B, nh,
+    1, T); keys and values are (B, nh, T, hs), with the cached ones. For a text of one token
     nothing is cached. Raises ``ArgumentError`` for the run of another model, with the mask off or
     with edits.
     """
@@ -53,7 +53,7 @@ def _step_axes(record: TensorRecord, n_tokens: int) -> tuple[str, ...]:
 def cache_bytes(tensors: Iterable[TensorRecord]) -> int:
     """Bytes of the keys and values of all layers, in the shape table of a run.
 
-    As they are cached here: of every token, even in a layer whose window hides the first of them.
+    As they are cached here: for every token, even in a layer whose window hides the first ones.
     """
     return sum(record.nbytes for record in tensors if record.key in ("k", "v"))
 
@@ -61,9 +61,9 @@ def cache_bytes(tensors: Iterable[TensorRecord]) -> int:
 def evictions(room: int, first: int) -> Mapping[str, tuple[Edit, ...]]:
     """Caches with room for ``room`` tokens, including the one being read, as edits of a run.
 
-    By their policy, see ``POLICIES``: they drop nothing; the oldest token; the oldest except the
+    By their policy, see ``POLICIES``: they drop nothing; the oldest token; or the oldest except the
     ``first`` of the text, which take up part of the room. A dropped token is hidden from
-    every later one. Positions stay the text's own; Xiao et al. count them within the cache. Raises
+    every later one. Positions are counted in the text; Xiao et al. count them in the cache. Raises
     ``ArgumentError`` unless 0 < first < room.
     """
     if not 0 < first < room:

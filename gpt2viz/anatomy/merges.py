@@ -1,6 +1,6 @@
 """Byte-pair encoding one merge at a time: which pair, why this one, and the resulting pieces.
 
-Sennrich et al. 2016 on bytes, as in Radford et al. 2019. The tokenizer does the same at once;
+Sennrich et al. 2016 on bytes, as in Radford et al. 2019. The tokenizer does all merges at once;
 each result here is checked against it.
 """
 
@@ -31,11 +31,11 @@ class Merge:
 
 @dataclass(frozen=True)
 class Word:
-    """A part of the text that is merged on its own: a word with the space before it, a number, …
+    """A part of the text that is merged separately: a word with the space before it, a number, …
 
     ``start`` are its bytes or characters, ``merges`` the steps, ``ids`` the final tokens.
-    One that is ``whole`` is a token as it is: it was added to the vocabulary later, or the
-    tokenizer merges only what isn't a token.
+    A ``whole`` part is a token without merges: it was added to the vocabulary later, or the
+    tokenizer doesn't merge parts that are tokens.
     """
 
     start: tuple[bytes, ...]

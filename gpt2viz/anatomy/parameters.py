@@ -10,7 +10,7 @@ from gpt2viz.model.config import ModelConfig
 
 @dataclass(frozen=True)
 class Component:
-    """One part of the model: ``each`` parameters, ``times`` over.
+    """One part of the model: ``times`` copies of ``each`` parameters.
 
     ``group`` is "embeddings", "attention", "MLP", "norms" or "head"; ``tensors`` names its
     weights in the checkpoint, with their sizes.

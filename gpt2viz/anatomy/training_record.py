@@ -18,7 +18,7 @@ RECORD = "training.json"
 
 @dataclass(frozen=True, eq=False)
 class TrainingRecord:
-    """P points of a training run, in its order.
+    """P points of a training run, in order.
 
     ``tokens`` (P,) were read by then. Losses (P,) are in nats a token: ``held_out`` on text that
     is never trained on; ``first_half`` and ``second_half`` on random tokens, at their first
@@ -34,9 +34,9 @@ class TrainingRecord:
     scores: dict[str, Numbers]
     set_heads: tuple[tuple[int, int], ...]
     held_out_rows: int | None = None
-    """Contexts of held-out text that the losses were measured on, where the record says so."""
+    """Contexts of held-out text that the losses were measured on, if recorded."""
     steps: tuple[int, ...] = ()
-    """The steps (P,) after which the points were taken, where the record says so of each."""
+    """The steps (P,) after which the points were measured, if recorded for each."""
 
 
 def read_record(folder: Path, n_layer: int, n_head: int) -> TrainingRecord | None:

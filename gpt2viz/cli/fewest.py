@@ -82,7 +82,7 @@ def fewest(
 
 
 def _document(result: FewestHeads, keep: float) -> dict[str, Any]:
-    """The result for JSON: heads are [layer, head], in the order in which they were given up."""
+    """The result for JSON: heads are [layer, head], in the order in which they were removed."""
     right, wrong = result.answer
     return {
         "right": right,
@@ -95,7 +95,7 @@ def _document(result: FewestHeads, keep: float) -> dict[str, Any]:
 
 
 def _print(model: gpt2viz.Model, result: FewestHeads, keep: float) -> None:
-    """Print the heads that keep the answer, and the share left as they are given up one by one."""
+    """Print the heads that keep the answer, and the share left as heads are removed one by one."""
     right, wrong = (repr(model.tokenizer.decode([n])) for n in result.answer)
     click.echo(escape_controls(f"{result.words(keep)} The answers are {right} and {wrong}."))
     n_kept = len(result.keeping(keep) or ())

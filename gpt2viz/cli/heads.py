@@ -220,7 +220,7 @@ def _restore(result: Changes, share: float, quiet: bool) -> Restored:
 
 
 def _document(result: Changes, undone: Restored | None) -> dict[str, Any]:
-    """The comparison for JSON: its tables, and the pieces that were put back."""
+    """The comparison for JSON: its tables, and the pieces that were restored."""
     document = {"words": result.words(), "loss": result.loss, **change_rows(result)}
     if undone is not None:
         document["restored"] = {"pieces": undone.names, "undone": undone.undone.tolist()}

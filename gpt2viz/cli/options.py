@@ -60,7 +60,7 @@ _BESIDE = 24
 
 #: Runs the model on the command's input: returns the model and its trace.
 Run = Callable[[], tuple[gpt2viz.Model, gpt2viz.Trace]]
-#: Reads the command's input: returns the model, the text's ids, and what encodes another text so.
+#: Reads the command's input: returns the model, the text's ids, and the function that encodes.
 Read = Callable[[], tuple[gpt2viz.Model, list[int], Callable[[str], list[int]]]]
 
 _edits = click.option(
@@ -117,8 +117,8 @@ def note(silent: bool, message: str) -> None:
 def bar(silent: bool, label: str, length: int, start: int = 0) -> Iterator[Callable[[int], None]]:
     """A progress bar on stderr with the remaining time; yields its update function.
 
-    It begins at ``start``, which the time doesn't count. If stderr is no terminal, it prints a line
-    for each tenth.
+    It begins at ``start``, which the time doesn't count. If stderr isn't a terminal, it prints a
+    line for each tenth.
     """
     if silent or start >= length:  # nothing to draw
         yield lambda _now: None

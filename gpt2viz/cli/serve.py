@@ -220,7 +220,7 @@ def check_free(host: str, port: int) -> None:
     with socket.socket(family) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            probe.bind((host or "no host", port))  # an empty one would let everybody in
+            probe.bind((host or "no host", port))  # an empty one would listen on all addresses
         except OSError as error:
             why = error.strerror or str(error)
             raise click.ClickException(f"{host}:{port} can't be used: {why}") from None

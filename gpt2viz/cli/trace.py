@@ -164,7 +164,7 @@ class Tensor:
 
 
 def choose(run: Trace, key: str, layer: int, head: int) -> Tensor:
-    """Choose a stage of a run; layer and head are dropped if it has none.
+    """Choose a stage of a run; layer and head are ignored if it has none.
 
     Raises ``PlaceError`` for a layer or head that the model doesn't have.
     """

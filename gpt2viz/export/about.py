@@ -142,7 +142,7 @@ def file_name(about: About, suffix: str) -> str:
 
 
 def _cut(text: str) -> str:
-    """The beginning of a text, on one line, which no control of the text's turns round."""
+    """The beginning of a text, on one line, with its control characters escaped."""
     beginning = text if len(text) <= CAPTION else f"{text[: CAPTION - 1]}…"
     return escape_controls(" ".join(beginning.split()))
 

@@ -1,4 +1,4 @@
-// Charts as SVG in a page that nobody sees, whose text they become.
+// Charts as SVG, written as the text of a page that isn't shown.
 
 import { svgOf } from "../app/scripts/chart.js"
 

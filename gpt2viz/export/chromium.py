@@ -49,7 +49,7 @@ def require_browser() -> str:
 def run_page(html: str) -> str:
     """The text that the scripts of a page leave in its body, as ``encodeURIComponent`` writes it.
 
-    Raises ``ExportError`` if there is no browser, or it fails, or has no answer within
+    Raises ``ExportError`` if there is no browser, or it fails, or doesn't finish within
     ``LIMIT`` seconds.
     """
     program = require_browser()

@@ -22,7 +22,7 @@ _PRODUCER = re.compile(rb"/Producer \((?:[^()\\]|\\.)*\)")
 def label_png(picture: bytes, texts: Mapping[str, str], dpi: float) -> bytes:
     """Return the PNG with its resolution, in pixels per inch, and with named texts.
 
-    The pixels don't change. Raises ``ValueError`` for what is no PNG.
+    The pixels don't change. Raises ``ValueError`` for anything but a PNG.
     """
     if not picture.startswith(_SIGNATURE) or picture[12:16] != b"IHDR":
         raise ValueError("not a PNG")

@@ -102,7 +102,7 @@ def _sort_metadata(file: bytes) -> bytes:
 
 
 def arrays(trace: Trace) -> dict[str, NDArray[np.generic]]:
-    """Every array that a trace holds, by name: ``weights.3`` is layer 3's, ``embedding`` has none.
+    """Every array that a trace holds: ``weights.3`` is layer 3's, ``embedding`` is of no layer.
 
     Shapes are those of ``gpt2viz.STAGES``, in float32. Besides: ``token_ids`` (T,) int64,
     ``next_token_probabilities`` (B, n_vocab), ``forbidden`` (T, T) where edits hid keys, and

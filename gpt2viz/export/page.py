@@ -79,7 +79,7 @@ def page_html(
     """One HTML page with interactive pictures: the pointer shows numbers, a drag enlarges cells.
 
     Lines, frames and arrows are static. A picture with the page's title has no heading of its
-    own. The page forbids itself any request; plotly.js, 4.8 MB, is inside if a figure isn't
+    own. The page forbids itself any request; it contains plotly.js, 4.8 MB, if a figure isn't
     ours. Only the first ``LONGEST_TABLE`` rows of a longer table are written, with a note. All
     texts are escaped.
     """

@@ -113,7 +113,7 @@ def _print(sheet: Sheet, kind: PictureKind) -> bytes:
 def pixels(length: float | str) -> int:
     """A length in Plotly's pixels, 96 to the inch: "8.5cm", "85mm", "3.35in", "241pt" or "321px".
 
-    A number is in pixels already. Raises ``ExportError`` for what is no length, and for less than
+    A plain number is in pixels. Raises ``ExportError`` for anything else, and for less than
     a pixel or more than a metre.
     """
     parts = _LENGTH.fullmatch(length) if isinstance(length, str) else None

@@ -1,4 +1,4 @@
-// A saved page: the app's own painters draw its pictures from what stands beside them.
+// A saved page: the app's own painters draw its pictures from the data beside them.
 
 import { readMatrices } from "../app/scripts/matrices.js"
 import { inflate } from "../app/scripts/message.js"
@@ -6,8 +6,8 @@ import { inflate } from "../app/scripts/message.js"
 const everything = ({ rows, columns }) => ({ rows: [0, rows.length - 1],
   columns: [0, columns.length - 1] })
 
-/** The cells that were dragged out of one of several matrices, first and last row and column, and
- * the same ones of all that are as large; others stay whole. */
+/** The cells that a drag selected in one of several matrices, first and last row and column, and
+ * the same cells of all matrices of that size; others stay whole. */
 export function cutOut(p, part) {
   const from = p.panels.find(({ name }) => name === part.panel), values = [], hidden = []
   const panels = p.panels.map((panel) => {
@@ -31,7 +31,7 @@ export function cutOut(p, part) {
   return { ...p, panels, values, masked: (n) => hidden[n], frames: [], rules: [[], []] }
 }
 
-// A part that is dragged out is drawn in place of the whole; double click or Escape bring it back.
+// A selected part is drawn in place of the whole; double click or Escape bring the whole back.
 function drawMatrices(draw, parentElement, whole) {
   const view = parentElement.querySelector(".tiles")
   const show = (data) =>

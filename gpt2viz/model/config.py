@@ -177,7 +177,7 @@ class GPT2Config:
 class Rope:
     """The speeds at which RoPE turns queries and keys (Su et al. 2021), as in config.json.
 
-    Pair i of hs / 2 turns by base^(−2i/hs) radians a position. ``kind`` "linear" divides that by
+    Pair i of hs / 2 turns by base^(−2i/hs) radians per position. ``kind`` "linear" divides that by
     ``factor``; "llama3" does so where a full turn takes more than ``original`` / ``low`` positions,
     not where it takes less than ``original`` / ``high``, and interpolates in between.
     """

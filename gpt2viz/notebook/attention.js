@@ -1,4 +1,4 @@
-// Attention in a file: the map of all heads and the chosen head large, by the app's own scripts.
+// Attention in a file: the map of all heads and the chosen head, drawn by the app's own scripts.
 
 import { bits, edges, inflate, message, pooled } from "../app/scripts/message.js"
 
@@ -7,11 +7,11 @@ const LARGEST = 256
 // Codes of −∞, NaN and ∞: see stored.py.
 const NONE = 65533, NONES = [-Infinity, NaN, Infinity]
 
-// The bytes of a text of base 64 that were deflated.
+// Decode base 64, and inflate the bytes.
 export const inflated = (text) =>
   inflate(Uint8Array.from(atob(text.trim()), (char) => char.charCodeAt(0)))
 
-// One head's numbers of a layer's bytes: float32, or low and high bytes of codes.
+// One head's numbers from a layer's bytes: float32, or low and high bytes of codes.
 export function numbers(bytes, { rows, columns, low, step }, heads, head) {
   const size = rows * columns, start = head * size, high = heads * size + start
   if (!step) return new Float32Array(bytes.buffer, 4 * start, size)
@@ -21,8 +21,8 @@ export function numbers(bytes, { rows, columns, low, step }, heads, head) {
   })
 }
 
-// The part of an axis that is shown: which tokens, the stored cells that hold them, as edges of the
-// blocks that are drawn, and the token that each of those begins with.
+// The part of an axis that is shown: the edges of the drawn blocks, counted in stored cells, and
+// the token that each block begins with.
 export function side(count, stored, [first, last]) {
   const all = edges(count, stored)
   const from = all.findLastIndex((edge) => edge <= first), to = all.findIndex((edge) => edge > last)
@@ -30,7 +30,7 @@ export function side(count, stored, [first, last]) {
   return { cells, tokens: cells.map((cell) => all[cell]) }
 }
 
-// The block that holds a token; −1 where none does.
+// The block that contains a token; −1 if none does.
 export function blockOf({ tokens }, token) {
   return token < tokens[0] ? -1 : Math.max(0, tokens.findIndex((edge) => edge > token)) - 1
 }
@@ -38,7 +38,7 @@ export function blockOf({ tokens }, token) {
 const namesOf = ({ tokens }, names) => tokens.slice(0, -1).map((token) => names[token])
 const span = (edge, { tokens }) => [tokens[edge], tokens[edge + 1] - 1]
 
-// The layer's bytes; the two layers that were drawn last stay in the cache.
+// The layer's bytes; the last two layers drawn stay in the cache.
 function layerOf(view, layer) {
   const { cache } = view, bytes = cache.get(layer) ?? view.bytesOf(layer)
   cache.delete(layer)
@@ -63,7 +63,7 @@ function drawMap(view) {
 async function drawHead(view) {
   const { map, chosen } = view, layer = Math.floor(chosen / map.heads), head = chosen % map.heads
   const bytes = await layerOf(view, layer)
-  if (view.chosen !== chosen) return // another was chosen meanwhile
+  if (view.chosen !== chosen) return // another head was chosen meanwhile
   const stored = view.layers[layer], { queries, keys, part } = view
   const down = side(queries.length, stored.rows, part[0])
   const across = side(keys.length, stored.columns, part[1])
@@ -86,7 +86,7 @@ function drawTiles(view, drawn) {
     setTriggerValue: (name, sent) => (name === "cell" ? pin : zoom)(view, sent) })
 }
 
-// The same numbers as lines, which takes a part of single tokens.
+// The same numbers as lines; only for a part whose cells are single tokens.
 function drawLines(view, drawn) {
   const { page, lines, down, across, queries, keys, token, large } = view, title = titleOf(drawn)
   const ends = (axis, names) => namesOf(axis, names).map((name, n) =>
@@ -118,7 +118,7 @@ function turnInto(view) {
   show(view)
 }
 
-// A picture in so many pixels as bytes, each mixed with the colour of its patch's share of the
+// The bytes of a picture of this size, each pixel mixed with the colour of its patch's share of the
 // largest number: the larger the share, the stronger.
 export function heated({ width, height, rows, columns, pixels }, row, shades, wide, high) {
   const largest = Math.max(...row), bytes = new Uint8ClampedArray(4 * wide * high).fill(255)
@@ -136,8 +136,8 @@ export function heated({ width, height, rows, columns, pixels }, row, shades, wi
   return bytes
 }
 
-// The picture's canvases, large and of every head: a patch under the pointer says its number, and a
-// click chooses it as a query, or the head.
+// The picture's canvases, a large one and one for every head: the pointer shows a patch's number,
+// and a click chooses the patch as a query, or the head.
 function setUpPicture(view) {
   const { page, picture, map, queries, keys } = view, { width, height, rows, columns } = picture
   page.querySelector(".over").hidden = false
@@ -161,7 +161,7 @@ function setUpPicture(view) {
   picture.small[0].parentNode.style.gridTemplateColumns = `repeat(${map.heads}, minmax(0, 6rem))`
 }
 
-// The chosen query's row over the picture: of every head small, of the chosen head large.
+// Draw the chosen query's row over the picture: small for every head, large for the chosen one.
 async function drawPicture(view) {
   const { page, picture, map, colors, queries, keys, chosen } = view
   const turn = picture.turn = {}, query = view.token < 0 ? picture.query : view.token
@@ -182,7 +182,7 @@ async function drawPicture(view) {
   page.querySelector("[data-part=patch]").textContent = picture.large.title
 }
 
-// Whether a cell that is stored is hidden: those of all tokens, or of blocks.
+// Tells whether a stored cell is hidden, be it one token's or a block's.
 function hiddenIn({ hidden, queries, keys }, { rows, columns }) {
   if (!hidden) return () => false
   const full = rows === queries.length && columns === keys.length
@@ -208,14 +208,14 @@ function headerOf(view, { layer, head, blocks, hidden, shown }) {
     tallest: Math.max(240, Math.min(innerHeight - 230, 640)) }
 }
 
-// Which tokens are shown, where that isn't all of them: at length, and short.
+// The tokens that are shown, in a long and a short form; empty if all are.
 function partOf({ part, whole }) {
   if (String(part) === String(whole)) return []
   const [[a, b], [c, d]] = part
   return [`queries ${a} to ${b}, keys ${c} to ${d}`, `${a}–${b} × ${c}–${d}`]
 }
 
-// What was chosen, for the notebook whose port the page has, or gets; see `listenForPort`.
+// Report the choice to the notebook, now or when its port arrives; see `listenForPort`.
 function report(view, query, key = null) {
   const { map: { heads }, chosen, port } = view
   view.selection = [Math.floor(chosen / heads), chosen % heads, query, key]
@@ -238,7 +238,7 @@ function zoom(view, { rows, columns }) {
   show(view)
 }
 
-// What a cell stands for, and the way back.
+// Say what a cell stands for, and show the button back to the whole.
 function describeBlocks(view, { rows, columns }, blocks) {
   const { page, queries, keys, down, across } = view
   const cells = ({ tokens }) => Math.ceil((tokens.at(-1) - tokens[0]) / (tokens.length - 1))
@@ -260,7 +260,7 @@ function choose(view, chosen, token) {
   return show(view)
 }
 
-// A notebook that frames the page may send it a port, and hears there what is chosen.
+// A notebook that frames the page may send it a port, on which it receives the choices.
 function listenForPort(view) {
   addEventListener("message", ({ source, ports: [port] }) => {
     if (source !== parent || !port) return
@@ -269,7 +269,7 @@ function listenForPort(view) {
   })
 }
 
-// The page in the colours of a scheme.
+// Give the page the colours of a scheme.
 function paint(view, dark) {
   view.colors = view.schemes[dark ? "dark" : "light"]
   for (const [name, color] of Object.entries(view.colors.page))
@@ -287,7 +287,7 @@ async function attentionIn(page) {
     bytesOf: (layer) => inflated(page.querySelector(`[data-layer="${layer}"]`).text) }
 }
 
-/** Draw `attention`, or that of the file, and what is chosen of it later; return the view, and a
+/** Draw `attention`, by default the file's, and later choices in it; return the view, and a
  * function that draws other attention instead.
  * @param {any} attention */
 export default async function (page, draw, attention = null) {
@@ -301,7 +301,7 @@ export default async function (page, draw, attention = null) {
   }
   listenForPort(view)
   const first = attention ?? await attentionIn(page)
-  const dark = matchMedia("(prefers-color-scheme: dark)") // a notebook may have set it
+  const dark = matchMedia("(prefers-color-scheme: dark)") // a notebook may set the scheme
   view.schemes = first.schemes
   dark.addEventListener("change", () => {
     paint(view, dark.matches)

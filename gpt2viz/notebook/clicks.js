@@ -1,6 +1,6 @@
-// Beside a notebook's frames of one name: receives what is clicked in them, and sends it to Python.
+// Receives the clicks in all of a notebook's frames with one name, and sends them to Python.
 
-/** A port of its own for a frame, so that nobody else hears it; see attention.js.
+/** Give a frame its own port, so that nothing else receives its clicks; see attention.js.
  * @param {any} model @param {any} frame */
 export function hear(model, { contentWindow }) {
   const { port1, port2 } = new MessageChannel()

@@ -31,8 +31,8 @@ _Calls = list[Callable[[], Any]]
 
 class Given(NamedTuple):
     """``layer`` reads one of ``n_layer`` layers, (nh, T, S), on each call; the labels
-    are those of T queries and S keys. ``model`` is its name, if known; ``filled`` says
-    that some scores were a mask's fill, and are −∞ here; ``notes`` are sentences on the origin, and
+    are those of T queries and S keys. ``model`` is its name, if known; ``filled`` is True
+    if some scores were a mask's fill, which are −∞ here; ``notes`` are sentences on the origin, and
     ``patches`` the keys that a processor marks as a picture's."""
 
     n_layer: int
@@ -149,7 +149,7 @@ def _is_nested(value: Any) -> bool:
 
 
 def _steps(steps: Sequence[Sequence[Any]]) -> _Calls:
-    """The layers of what transformers' ``generate`` returns: each step's arrays by layer."""
+    """The layers of transformers' ``generate`` output, which has each step's arrays by layer."""
     if len(sizes := {len(step) for step in steps}) > 1:
         raise AttentionError(
             f"The steps have {min(sizes)} to {max(sizes)} layers: give those of one generate()."
@@ -160,7 +160,7 @@ def _steps(steps: Sequence[Sequence[Any]]) -> _Calls:
 def _stitch(steps: Sequence[Any]) -> Array:
     """A layer's rows of all steps, concatenated: (…, T, S).
 
-    A step has rows for the tokens that it read: with a cache the new one alone, without it
+    A step has rows for the tokens that it read: with a cache only the new one, without a cache
     all of them again. Keys that a row didn't have yet are 0.
     """
     parts = [_as_array(step) for step in steps]
@@ -333,9 +333,9 @@ def _decode(tokenizer: Any, ids: Any, text: int | None) -> list[Any]:
 
 
 def _labels(tokens: Any, sizes: tuple[int, int], unread: float) -> tuple[list[str], list[str]]:
-    """The labels of queries and keys, from one list, a list for each, or none: their numbers.
+    """The labels of queries and keys: from one list, from a list for each, or their numbers.
 
-    Up to ``unread`` of the last tokens may have no row, as the last one of a generated text.
+    Up to ``unread`` of the last tokens may have no row, such as the last one of a generated text.
     """
     n_queries, n_keys = sizes
     if tokens is None:

@@ -1,4 +1,4 @@
-// The page that runs the model itself: a sentence in, and what each head makes of it.
+// The page that runs the model itself: from a sentence to every head's attention.
 
 import { fixed, make } from "../app/scripts/make.js"
 import { shade } from "../app/scripts/matrix.js"
@@ -8,11 +8,11 @@ import { continuation, forward, likeliest, predict, softmax } from "./network.js
 import { bytesOf, readWeights } from "./packed.js"
 import { tokenizer } from "./tokenizer.js"
 
-// Cells along a side of a small picture, and the codes of what has no colour from 0 to 1.
+// Cells along a side of a small picture, and the codes of cells without a colour from 0 to 1.
 const SMALL = 40, SHADES = 253, MASKED = 253, NAN = 254
-// Links and next tokens in a list, and how many tokens are written at once.
+// Links and next tokens in a list, and how many tokens are generated at once.
 const LISTED = 5, NEXT = 5, MORE = 10
-// Milliseconds after the last letter that is typed.
+// Milliseconds to wait after the last letter typed.
 const PAUSE = 250
 
 const percent = (share) =>
@@ -22,8 +22,8 @@ const signed = (value) => value === -Infinity ? "−∞" : fixed(value, 4)
 /** The masked cells of a matrix (T, T): of each query, the keys after it. */
 export const hiddenIn = (T, causal) => (n) => causal && n % T > Math.floor(n / T)
 
-/** From each token the heads that look hardest at another token that isn't the first, as
- * analysis/top_attention.py has them: head, key and weight. */
+/** For each token the heads that attend most to another token but the first, as computed in
+ * analysis/top_attention.py: head, key and weight. */
 export function strongestLinks(layers, T) {
   const heads = layers.flatMap(({ heads: all }) => all)
   return Array.from({ length: T }, (_, query) => {
@@ -56,7 +56,7 @@ function attentionOf({ about, run: { layers }, names, causal, chosen, token }) {
       layers[layer].heads.flatMap(({ weights }) => [...weights])).buffer) }
 }
 
-// Pictures side by side of stages of the chosen head, with the chosen query and key framed.
+// Draw stages of the chosen head side by side, with the chosen query and key framed.
 function picture(view, header) {
   const { run, names, causal, query, key, hs } = view, T = names.length, [layer, head] = at(view)
   const made = run.layers[layer].heads[head], parts = header.panels.map(({ name }) => made[name])
@@ -85,11 +85,11 @@ function range(panel, values) {
   return { low: -high, high }
 }
 
-/** @returns {[number, number]} the layer and the head that are chosen */
+/** @returns {[number, number]} the chosen layer and head */
 const at = ({ chosen, about: { config: { n_head } } }) =>
   [Math.floor(chosen / n_head), chosen % n_head]
 
-/** The chosen cell's weight, written out from the query's and the key's numbers. */
+/** The arithmetic of the chosen cell's weight, from the query's and the key's numbers. */
 export function writtenSum({ run, names, causal, query, key, hs, about, scheme }, [layer, head]) {
   const { q, k, scores, scaled_scores, masked_scores, weights } = run.layers[layer].heads[head]
   const T = names.length, cell = query * T + key, { scale, query: blue, key: orange, ink } =
@@ -157,7 +157,7 @@ function drawNext(view) {
   masked.replaceChildren(...causal ? [] : list(predict(model, forward(model, ids))))
 }
 
-// Read the sentence that stands in the field, and draw all anew.
+// Read the sentence in the field, and draw everything again.
 async function read(view) {
   const { page, model, about: { config } } = view, text = view.field.value
   const ids = view.encode(text), note = page.querySelector("[data-part=problem]")
@@ -197,10 +197,10 @@ async function drawHeads(view) {
   } }
 }
 
-// Write some tokens on, each as soon as it is there.
-async function writeOn(view, button) {
+// Generate some tokens, and show each as soon as it is there.
+async function generate(view, button) {
   button.disabled = true
-  await read(view) // what was typed just before
+  await read(view) // it may have just been edited
   const all = [...view.ids], next = continuation(view.model, all, view.causal)
   for (let n = 0; n < MORE && all.length < view.about.config.n_positions; n++) {
     const { value } = next.next()
@@ -225,7 +225,7 @@ function listen(view) {
     field.value = target.value
     read(view)
   })
-  part("more").addEventListener("click", ({ target }) => writeOn(view, target))
+  part("more").addEventListener("click", ({ target }) => generate(view, target))
   view.dark = matchMedia("(prefers-color-scheme: dark)")
   view.dark.addEventListener("change", () => drawInside(view))
 }

@@ -35,7 +35,7 @@ from gpt2viz.run.stages import STAGE
 from gpt2viz.run.trace import Trace
 from gpt2viz.run.tracer import trace
 
-#: Bytes of packed weights: a page with more couldn't be mailed.
+#: The most bytes of packed weights: a page with more couldn't be mailed.
 LARGEST = 60_000_000
 #: The activations that ``network.js`` has, by the names of config.json.
 ACTIVATIONS = dict.fromkeys(

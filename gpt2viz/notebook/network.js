@@ -1,6 +1,6 @@
-// GPT-2 in plain JavaScript, top to bottom as the data flows, by the names of model/network.py.
+// GPT-2 in plain JavaScript, in the order of the data flow, with the names of model/network.py.
 //
-// A tensor is a Float32Array, row after row; its shape stands at the end of the line that makes it:
+// A tensor is a Float32Array, row by row; its shape is at the end of the line that makes it:
 // T tokens after P others, S = P + T, C channels, nh heads, hs channels of a head, F of the MLP.
 
 /** @typedef {{n_layer: number, n_head: number, n_embd: number, n_positions: number,
@@ -61,7 +61,7 @@ const ACTIVATION = {
   tanh: Math.tanh,
 }
 
-/** `width` columns from the `first` on of rows that have `wide`: (T, wide) -> (T, width). */
+/** `width` columns, from the `first` on, of rows with `wide` columns: (T, wide) -> (T, width). */
 export function columns(x, wide, first, width) {
   const y = new Float32Array(x.length / wide * width)
   for (let row = 0, at = first; at < x.length; row += width, at += wide)
@@ -98,8 +98,8 @@ export function attend(q, k, v, hs, divisor, causal) {
   return { q, k, v, scores, scaled_scores, masked_scores, weights, head_output }
 }
 
-// Multi-head self-attention of normed rows (T, C): what each head made, all keys and values, and
-// what is added to the residual stream.
+// Multi-head self-attention of normalized rows (T, C): each head's tensors, all keys and values,
+// and the addition to the residual stream.
 function selfAttention({ config, weights: W }, layer, x, causal, past) {
   const { n_head, n_embd: C } = config, hs = C / n_head, name = `h.${layer}.attn`
   const qkv = linear(x, W[`${name}.c_attn.weight`], W[`${name}.c_attn.bias`], C) // (T, 3C)
@@ -132,9 +132,9 @@ function norm({ config, weights: W }, name, x) {
   return layerNorm(x, W[`${name}.weight`], W[`${name}.bias`], config.epsilon)
 }
 
-/** Run the model on ids (T,): every layer's heads with all that `attend` makes, all its keys and
- * values (S, C), and the normed stream at the end (T, C). `past` are the layers of a run, with the
- * mask on, of the tokens before these.
+/** Run the model on ids (T,): every layer's heads with all of `attend`'s tensors, all its keys and
+ * values (S, C), and the normalized stream at the end (T, C). `past` has the layers of a run, with
+ * the mask on, of the tokens before these.
  *
  * @param {Model} model @param {number[]} ids */
 export function forward(model, ids, { causal = true, past = [] } = {}) {
@@ -167,9 +167,8 @@ export function likeliest(probabilities, count) {
     .map((id) => ({ id, probability: probabilities[id] }))
 }
 
-/** The ids that follow, one after the other, each the likeliest: a generator, as each takes a
- * while. With the mask on, keys and values are reused; without it every token may look at the
- * new token.
+/** The ids that follow, one by one, each the likeliest: a generator, as each takes a while. With
+ * the mask on, keys and values are reused; without it every token may attend to the new token.
  *
  * @param {Model} model @param {number[]} ids */
 export function* continuation(model, ids, causal = true) {

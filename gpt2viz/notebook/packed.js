@@ -1,8 +1,8 @@
-// Reads the model that page.py wrote into the page, as weights for network.js.
+// Reads the model that live_page.py wrote into the page, as weights for network.js.
 
 import { inflate } from "../app/scripts/message.js"
 
-/** The bytes, so many, that the characters of a text stand for: the lowest 16 bits of each. */
+/** The given number of bytes that a text's characters encode: the lowest 16 bits of each. */
 export function bytesOf(text, length) {
   const pairs = new Uint16Array(Math.ceil(length / 2))
   for (let n = 0, at = 0; n < pairs.length; n++) {
@@ -13,9 +13,9 @@ export function bytesOf(text, length) {
   return new Uint8Array(pairs.buffer, 0, length)
 }
 
-/** The weights by their names, in float32. A matrix is stored as whole multiples of a step: `high`
- * has their upper bits, deflated, and `low` the four lowest, two numbers a byte. `rest` has
- * eight bits more for the rows of the tokens that are `letters`, and `plain` the vectors.
+/** The weights by name, in float32. A matrix is stored as whole multiples of a step: `high` has
+ * their upper bits, deflated, and `low` the four lowest, two numbers per byte. `rest` has
+ * eight more bits for the rows of the tokens that are `letters`, and `plain` has the vectors.
  *
  * @param {{sizes: [string, number, number, number][], letters: number[],
  *   lengths: Record<string, number>}} about

@@ -29,7 +29,7 @@ from gpt2viz.run.session import Session, open_session, run_of, session_of
 from gpt2viz.run.stages import STAGE, PairStageName, Scale
 from gpt2viz.run.trace import Trace
 
-#: Up to this many numbers are stored as they are …
+#: Up to this many numbers are stored unrounded …
 EXACT = 600_000
 #: … and up to this many in steps: those of 12 layers of 12 heads at 256 tokens. Above that they are
 #: pooled to at most ``SIDE`` blocks along a side, except for the layers in ``layers``.
@@ -56,7 +56,7 @@ _LISTED = ", and the heads that look hardest from it stand here"
 class _Facts(NamedTuple):
     """Facts about all layers together.
 
-    Finite numbers lie between ``low`` and ``high``; ``weights`` says that they are attention
+    Finite numbers lie between ``low`` and ``high``; ``weights`` is True if they are attention
     weights. Colours end at ``peak``; a share of ``beyond`` lies above. ``hidden`` (T, S) are
     the cells that are ``nothing``, 0 or −∞, in every head; ``sums`` are those of all rows.
     """
@@ -123,9 +123,9 @@ def show(
     ``stage`` names another stage of a trace or cache, such as "masked_scores"; −5,000 or less is
     a mask's fill there, shown as −∞. ``text`` chooses one of several texts, along a
     layer's first axis. ``head``, (layer, head) or "1.3", is large at first, and ``title`` is the
-    heading. Colours of weights end at ``vmax``: at 1, or, if most rows have no weight of 0.1, as
-    over a long text, at what half of them have. All numbers of ``layers`` are stored, however long
-    the text. A query's row is drawn over the ``image`` too, a path, Pillow's or an array, whose
+    heading. Colours of weights end at ``vmax``, by default 1, or the median of the rows' largest
+    weights if that is below 0.1, as for a long text. All numbers of ``layers`` are stored, whatever
+    the length. A query's row is drawn over the ``image`` too, a path, Pillow's or an array, whose
     ``grid`` of (rows, columns) are the last keys, or those that a processor in a tokenizer's place
     marks. Raises ``AttentionError`` if these don't fit, ``ExportError`` for another file.
     """
@@ -172,7 +172,7 @@ def _choice(
 ) -> dict[str, int]:
     """The head that is large at first, by its index among all, and the token of the lit row.
 
-    They are the given ones, or those of an opened session, if it names some; else a head with
+    They are the given ones, or those of an opened session, if it names some; otherwise a head with
     strong attention, in the first of the ``exact`` layers, and no token, -1.
     """
     n_head = read.tiles.shape[1]
@@ -261,7 +261,7 @@ class _Layers(NamedTuple):
 
     ``whole`` are those stored with all numbers, ``side`` is the number of blocks along a side of
     the others. ``tiles`` (L, H, rows, columns) is each head small; ``links`` is None
-    if numbers are no weights. ``parts`` are the page's texts of the map and of hidden cells.
+    if numbers aren't weights. ``parts`` are the page's texts of the map and of hidden cells.
     """
 
     layers: list[Stored]
@@ -304,7 +304,7 @@ def _layers(data: Given, facts: _Facts, exact: list[int]) -> _Layers:
 def _links(heads: Array) -> tuple[NDArray[np.int64], Array]:
     """Each head's strongest attention from every query, (H, T) keys and weights.
 
-    If queries and keys are the same tokens, to another token that isn't the first; else to any.
+    If queries and keys are the same tokens, to another token but the first; otherwise to any.
     """
     _, T, S = heads.shape
     if T == S:

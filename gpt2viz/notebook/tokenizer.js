@@ -1,13 +1,13 @@
-// Text to token ids and back: byte-pair encoding as GPT-2's (Radford et al. 2019), on ids alone.
+// Text to token ids and back: GPT-2's byte-pair encoding (Radford et al. 2019), on ids alone.
 
-// GPT-2 cuts a text into such pieces, which no merge crosses: a word with the space before it, a
+// GPT-2 cuts a text into these pieces, which no merge crosses: a word with the space before it, a
 // number, signs, white space.
 const PIECE = new RegExp("'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+|"
   + " ?[^\\p{White_Space}\\p{L}\\p{N}]+|\\p{White_Space}+(?!\\P{White_Space})|"
   + "\\p{White_Space}+", "gu")
 
-/** A tokenizer of the id of every byte and of the merges, the first learned first: each the ids of
- * two tokens and of the token that they become. */
+/** A tokenizer from the id of every byte and from the merges, in the order in which they were
+ * learned: each has the ids of two tokens and of the token that they become. */
 export function tokenizer({ letters, merges }) {
   const rank = new Map(), bytes = new Map(letters.map((id, byte) => [id, [byte]]))
   merges.forEach(([left, right, id], n) => {
@@ -21,7 +21,7 @@ export function tokenizer({ letters, merges }) {
   return { encode, decode }
 }
 
-// Of neighbours the pair that was learned first becomes one, until none is left that was learned.
+// Merge the neighbours whose pair was learned first, until no learned pair is left.
 function merged(ids, rank) {
   for (;;) {
     let best = null, at = -1

@@ -45,7 +45,7 @@ class Selected(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class AttentionView:
-    """Attention that displays itself in a notebook, and saves as one file that needs no network.
+    """Attention that displays itself in a notebook, and is saved as one file without a network.
 
     ``notes`` are the sentences below the pictures: how the numbers are stored and their error,
     what is pooled, which rows don't sum to 1. ``layers``, ``about`` and ``parts`` are the data
@@ -60,7 +60,7 @@ class AttentionView:
     session: Callable[[], Session] | None = None
 
     def save(self, path: str | Path) -> Path:
-        """Write one HTML file, which opens anywhere; or, of a run, a session, ``.json``.
+        """Write one HTML file, which opens anywhere; or, for a run, a session, ``.json``.
 
         The app opens a session (*Save*, *Open*), with the layer, head and query that are chosen
         here. Raises ``ExportError`` if a file can't be written, or the app couldn't show it.

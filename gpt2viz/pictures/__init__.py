@@ -1,1 +1,1 @@
-"""Pictures as values, and what they are made of: panels, palette, pooling, scales, tables."""
+"""Pictures as values, and their ingredients: panels, palette, pooling, scales, tables."""

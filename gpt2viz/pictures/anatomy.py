@@ -27,7 +27,7 @@ _ROLE: dict[str, Role] = {
 def part_bars(
     what: str, names: Sequence[str], groups: Sequence[str], values: Sequence[int], quantity: str
 ) -> Bars:
-    """One bar per part from the top down, coloured by its group, with its share of the total."""
+    """One bar per part, from top to bottom, coloured by its group, with its share of the total."""
     whole = sum(values) or 1
     cases = []
     for group in dict.fromkeys(groups):
@@ -46,10 +46,10 @@ def part_bars(
 
 
 def similarity_map(vectors: Array, size: int) -> Panel:
-    """Cosine similarity of every two rows of (n, C), as a panel of at most (size, size).
+    """Cosine similarity of every pair of rows of (n, C), as a panel of at most (size, size).
 
     Beyond ``size`` rows a cell is its block's number farthest from 0. A row of zeros has no
-    direction: its similarities are NaN. Computed in bands, so that (n, n) is never held whole.
+    direction: its similarities are NaN. Computed in bands, so that no array is (n, n).
     """
     n, unit = len(vectors), _directions(vectors)
     starts = block_starts(n, size)

@@ -26,8 +26,8 @@ Matrices = Heatmaps | HeadMaps
 
 
 class Shown(NamedTuple):
-    """The ``part`` of a text of ``n_tokens`` that pictures show, from a first query to a stop and
-    from a first key to a stop; () for all of it.
+    """The ``part`` of a text of ``n_tokens`` that pictures show: first query and stop, first key
+    and stop; () for all of it.
     """
 
     part: tuple[int, ...]
@@ -75,7 +75,7 @@ def header(picture: Matrices, colors: Palette, shown: Shown | None = None) -> di
 
 
 def _can_be_cut(picture: Heatmaps, shown: Shown) -> bool:
-    """True if every number of every part is there: no cell is pooled, in the whole text either."""
+    """True if no cell is pooled, in the whole text either, so that any part can be cut out."""
     panels = picture.panels
     return not any(panel.blocks or (shown.part and panel.whole is None) for panel in panels)
 
@@ -119,7 +119,7 @@ def _axes(panel: Panel) -> dict[str, Any]:
 def _grids(picture: Heatmaps) -> tuple[list[dict[str, Any]], list[int]]:
     """Every distinct set of names, and the index of each panel's."""
     grids: list[dict[str, Any]] = []
-    known: dict[tuple[int, int], int] = {}  # by axes: 144 heads have two between them
+    known: dict[tuple[int, int], int] = {}  # by axes: 144 heads share the same two
     for panel in picture.panels:
         axes = id(panel.rows), id(panel.columns)
         if axes not in known:

@@ -18,7 +18,7 @@ from gpt2viz.run.stages import Scale
 
 
 def shared_range(panels: Sequence[Panel], scale: Scale) -> tuple[float, float]:
-    """[0, 1] for weights, from 0 for amounts; else symmetric about 0. Holds all finite numbers."""
+    """[0, 1] for weights, from 0 for amounts, else symmetric about 0; covers all finite numbers."""
     if scale == "unit":
         return 0.0, 1.0
     peaks = [np.abs(p.values[np.isfinite(p.values)]).max(initial=0.0) for p in panels]
@@ -27,7 +27,7 @@ def shared_range(panels: Sequence[Panel], scale: Scale) -> tuple[float, float]:
 
 
 def decimals(high: float) -> int:
-    """Two, or as many as show two digits of the largest number."""
+    """Two, or more if needed to show two digits of the largest number."""
     return int(np.clip(1 - np.floor(np.log10(high)), 2, 8))
 
 

@@ -52,7 +52,7 @@ def predicted_panels(predicted: PredictedScores, labels: Sequence[str]) -> list[
 
 
 def place_curve(what: str, distances: ByDistance) -> Curves:
-    """The mean score by positions alone at each distance, and one standard deviation either way."""
+    """The mean score by positions alone at each distance, plus and minus one standard deviation."""
     n = min(len(distances.mean), FARTHEST + 1)
     far = list(range(n))
     drawn: dict[str, tuple[Numbers, Role, str]] = {
@@ -121,7 +121,7 @@ def survey_rows(
 
 
 def edge_table(edges: Sequence[Edge]) -> pd.DataFrame:
-    """Pairs of heads, how much the second reads of the first, and that beside chance."""
+    """Pairs of heads: how much the second reads of the first, and how far that is above chance."""
     return pd.DataFrame(
         {
             "from": [f"{edge.sender[0]}.{edge.sender[1]}" for edge in edges],
@@ -187,7 +187,7 @@ def wire_table(edges: Sequence[Edge], by: Measure, carried: Sequence[Carried]) -
 def joint_pattern(heads: VirtualHead, trace: Trace) -> Panel:
     """The pattern of two heads composed, on a text: (T, T), queries down and keys across.
 
-    A key is masked if no token between leads to it: one that each head hides by itself needn't be.
+    A key is masked if no token in between leads to it, whatever each head alone masks.
     """
     (a, b), (c, d) = heads.sender, heads.receiver
     title = f"{c}.{d} of what {a}.{b} took"

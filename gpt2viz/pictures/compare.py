@@ -36,8 +36,8 @@ def short_name(site: Site) -> str:
 def path_lines(what: str, paths: Mapping[str, tuple[Path, Path]]) -> Curves:
     """The cosine similarity of two vectors at every site, by the name of the run.
 
-    Each name has the path of the stream, as a solid line, and that of what the layers' parts add
-    to it, dotted. Up to two names.
+    Each name has the path of the stream, as a solid line, and that of the layers' additions to it,
+    dotted. Up to two names.
     """
     curves = [
         Curve(
@@ -98,7 +98,7 @@ def aligned_bars(
 
 
 def _name(pair: Pair, labels: tuple[Sequence[str], Sequence[str]]) -> str:
-    """The token's name, or both sides' below each other if they differ."""
+    """The token's name, or both sides' on two lines if they differ."""
     parts = [
         "–" if n is None else shorten(of[n], 10) for n, of in zip(pair[:2], labels, strict=True)
     ]

@@ -43,8 +43,8 @@ class Thumbnails(Picture):
     """Every head of every layer, small: layers down, heads across.
 
     ``tiles`` (n_layer, nh, side, side) are weights, each the largest of its block; ``masked``
-    (T, T) is what the mask hides. ``labels`` are the T tokens, and ``positions`` those of words in
-    the text. ``row`` is the position of a query that is highlighted in every head,
+    (T, T) are the cells that the mask hides. ``labels`` are the T tokens, and ``positions`` those
+    of words in the text. ``row`` is the position of a query that is highlighted in every head,
     ``chosen`` the layer and head that are framed. ``arrows`` lead from head to head. ``groups``
     is how many groups of a layer's heads share keys and values, None if none do.
     """

@@ -106,7 +106,7 @@ def parts_map(
             [shown.sum(axis=0, keepdims=True), shown.sum(keepdims=True)],
         ]
     )
-    with np.errstate(over="ignore"):  # a run whose numbers are too large shows what it has
+    with np.errstate(over="ignore"):  # numbers that are too large are drawn as infinite
         values = whole.astype(np.float32)
     panel = Panel(
         title="",

@@ -91,7 +91,7 @@ def _highest(name: str, texts: Mapping[str, Mapping[str, Scores]]) -> float:
 
 
 def head_map(values: NDArray[np.floating], quantity: str) -> Panel:
-    """One number (n_layer, n_head) for every head. A click carries layer and head."""
+    """One number for every head (n_layer, n_head). A click carries layer and head."""
     n_layer, n_head = values.shape
     return Panel(
         title=f"{quantity}, every head",
@@ -152,9 +152,9 @@ def best_heads(trace: Trace, table: pd.DataFrame, by: str, size: int = SMALL) ->
     return result
 
 
-#: Heads along one side of the map; of more, each cell is the largest of its block.
+#: The most heads along one side of the map; with more, each cell is the largest of its block.
 MOST = 256
-#: Up to this many heads the tree's branches are ordered by similarity; for more it takes long.
+#: Up to this many heads the tree's branches are ordered by similarity; for more that takes long.
 WELL_ORDERED = 256
 
 

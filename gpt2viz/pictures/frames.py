@@ -1,6 +1,6 @@
 """Pictures that move: frames of blocks, laid out from computed numbers.
 
-A player may let a block glide from its position in one frame to that in the next: blocks are
+A player may move a block smoothly from its position in one frame to that in the next: blocks are
 matched by their keys. What it shows between two frames isn't data.
 """
 
@@ -97,7 +97,7 @@ class Still(Picture):
 
 @dataclass(frozen=True)
 class Frames:
-    """States of one thing in their order. ``lines`` is the height of all of them."""
+    """States of one thing, in order. ``lines`` is the height of each."""
 
     what: str
     lines: float
@@ -111,7 +111,7 @@ class Frames:
 
 @dataclass(frozen=True)
 class Stop:
-    """A stop on a token's path: the length of what was ``added`` last, and that of the vector now.
+    """A stop on a token's path: the length of the vector ``added`` last, and that of the sum.
 
     ``turned`` is the cosine with the vector before, if any, ``alike`` those with the ``nearest``
     tokens, which are (id, text).

@@ -78,7 +78,7 @@ def mask_of(trace: Trace, layer: int, head: int) -> Pairs:
 
 
 def who_sees_whom(trace: Trace, labels: Sequence[str], title: str, layer: int = 0) -> Panel:
-    """1 where the query may see the key, masked where it may not, as a layer of the run had it."""
+    """1 where the query may see the key in a layer of the run, masked where it may not."""
     masked, causes = mask_of(trace, layer, head=0), mask_causes(trace, layer=layer)
     return Panel(
         title=title,
@@ -136,7 +136,7 @@ LEAST_DIFFERENCE = 0.01
 
 
 def difference(first: Panel, second: Panel, title: str) -> Panel:
-    """second − first, cell by cell, as all differences here; labelled as ``first`` is.
+    """second − first, cell by cell, as in all differences here; labelled like ``first``.
 
     A cell is masked only where both are: elsewhere 0 is a number.
     """

@@ -26,7 +26,7 @@ AT_REST = 300
 #: … and the most lines for the tokens pointed at.
 MOST_LINES = 20_000
 
-#: How lines answer to a pointer.
+#: The explanation of how lines respond to the pointer.
 HINT = (
     "Point at a token on the left to see where it looks, on the right to see who looks at it. "
     "By keyboard: Tab, then the arrow keys."

@@ -4,8 +4,8 @@ One sequential scale for weights in [0, 1] and one diverging scale for signed nu
 orange, which colour-blind readers can distinguish. Zero has the page's own background, so that ink
 means magnitude. A masked cell holds no magnitude: it is a chessboard of two greys.
 
-A difference is always **the second minus the first**, and of cases that share a picture the first
-is orange and the second blue: blue means the same in both.
+A difference is always **the second minus the first**, and of two cases in one picture the first
+is orange and the second blue: so blue means the second in both.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 
 ColorScale = list[tuple[float, str]]
 
-#: Text on a colour. One of black and white has a contrast of 4.5:1 with any colour
-#: (WCAG 2.2, 1.4.3); with softer ones some colours leave neither readable.
+#: Text on a colour. Either black or white has a contrast of 4.5:1 with any colour
+#: (WCAG 2.2, 1.4.3); of two softer colours sometimes neither would be readable.
 BLACK, WHITE = "#000000", "#ffffff"
 
 #: Dashes that distinguish lines of one picture, in the order of their colours.
@@ -58,7 +58,7 @@ class Palette:
     sources: tuple[str, str, str, str]
 
     def cases(self, count: int) -> tuple[str, ...]:
-        """Colours for up to four cases in one picture, the first's first."""
+        """Colours for up to four cases in one picture, in their order."""
         return (self.accent,) if count == 1 else self.sources[:count]
 
     def shade(self, role: str | int, count: int) -> str:

@@ -1,4 +1,4 @@
-"""One matrix with the names of its rows and columns: what a heatmap is drawn from."""
+"""One matrix with the names of its rows and columns: the input of a heatmap."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ FEW = 8
 
 @dataclass(frozen=True)
 class Axis:
-    """Names along one side: one label per row or column, and what they are ("query", "key").
+    """Names along one side: one label per row or column, and a title for them ("query", "key").
 
     ``positions`` are the tokens' positions in the text if only some of them have a row, and
-    ``stop`` is the first position past the last row, if the text goes on there. Labels that are
-    not ``numbered`` are distinct as they are.
+    ``stop`` is the first position past the last row, if the text continues there. Labels that are
+    not ``numbered`` are already distinct.
     """
 
     title: str
@@ -37,11 +37,11 @@ class Axis:
         return self
 
     def names(self) -> list[str]:
-        """The labels made distinct by position: Plotly silently merges equal ones."""
+        """The labels, made distinct by position: Plotly silently merges equal ones."""
         return [markup_safe(name) for name in self.plain_names()]
 
     def plain_names(self) -> list[str]:
-        """The names for pictures that read no markup."""
+        """The names for pictures that don't interpret markup."""
         return self._numbered(self.short())
 
     def full_names(self) -> list[str]:
@@ -93,12 +93,12 @@ class Axis:
         return {"tickvals": list(range(len(texts))), "ticktext": texts}
 
     def short(self) -> list[str]:
-        """The labels; of long ones that are ``numbered``, as tokens are, the middle is left out."""
+        """The labels; long ones that are ``numbered``, as tokens are, without their middle."""
         return [shorten(text) for text in self.labels] if self.numbered else list(self.labels)
 
 
 class Viewport(NamedTuple):
-    """The tokens that a part of a matrix shows; every column where ``keys`` is None."""
+    """The tokens that a part of a matrix shows; every column if ``keys`` is None."""
 
     queries: range
     keys: range | None
@@ -109,7 +109,7 @@ class Viewport(NamedTuple):
         return f"queries {_span(self.queries)}, keys {_span(self.keys)}"
 
     def short(self) -> str:
-        """The same for little room, rows first as everywhere."""
+        """A shorter form for little room, rows first as everywhere."""
         spans = (f"{span[0]}–{span[-1]}" for span in (self.queries, self.keys) if span)
         return " × ".join(spans)
 
@@ -132,13 +132,13 @@ class Panel:
 
     ``title`` names exactly what is drawn. ``masked`` marks the cells that the mask hides;
     ``masked_text`` says what they hold, ``masked_name`` is their name in the legend. ``name``
-    travels with a click on a cell; ``quantity`` says what one number is. The scale of signed
+    is sent with a click on a cell; ``quantity`` says what one number is. The scale of signed
     numbers reaches at least to ``least``, so that rounding doesn't look large.
     ``part`` says which tokens are shown if not all are, below the title. Cells with ``words``
     (rows, columns) show these in place of their number, and ``hover`` has the pointer's text for
     each. ``head`` is the head whose weights the cells are, if each is one query and one key.
-    ``blocks`` says that a cell stands for several of the run's. ``whole`` is the panel that a part
-    was cut out of; pickling drops it.
+    ``blocks`` says that a cell stands for several of the run's. ``whole`` is the panel that this is
+    a part of; pickling drops it.
     """
 
     title: str
@@ -164,7 +164,7 @@ class Panel:
 
     @property
     def hidden(self) -> Pairs:
-        """The cells that the mask hides, none where there is no mask: (rows, columns)."""
+        """The cells that the mask hides, none without a mask: (rows, columns)."""
         return np.zeros(self.values.shape, bool) if self.masked is None else self.masked
 
     @property

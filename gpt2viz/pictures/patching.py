@@ -1,4 +1,4 @@
-"""Maps of what an answer depends on: the share of it that each piece recovers."""
+"""Maps of the pieces that an answer depends on: the share of it that each recovers."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ QUANTITY = "share of the answer"
 class Shares:
     """The share by which every patch of a stage moves the metric to the other run's.
 
-    ``values`` is (layers, T) for the stream and (layers, n_head) for heads: 0 leaves the answer as
-    it is, 1 makes it the other run's. Layers without any number yet are left out. The first
+    ``values`` is (layers, T) for the stream and (layers, n_head) for heads: 0 leaves the answer
+    unchanged, 1 makes it the other run's. Layers without any number yet are left out. The first
     ``exact`` layers were run; the others are estimated.
     """
 
@@ -150,7 +150,7 @@ def path_maps(what: str, restored: NDArray[np.float64], *, height: int) -> Heatm
 
 
 def undone_curve(what: str, result: Restored) -> Curves:
-    """The share of a change that is undone, over the number of pieces that are put back."""
+    """The share of a change that is undone, over the number of pieces that are restored."""
     back = ["nothing put back", *(f"{name} put back" for name in result.names)]
     hover = [
         f"{percent(share, 1)}\n{last}" for share, last in zip(result.undone, back, strict=True)

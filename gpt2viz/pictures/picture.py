@@ -1,7 +1,7 @@
-"""Pictures as values: the drawing and its words, without a colour and without a renderer.
+"""Pictures as values: the drawing and its words, without colours and without a renderer.
 
 ``pictures.plotly``, the canvas and the view of lines draw them; text alternatives, tables and
-files read the same values. A colour is a role here, whose shade is the palette's.
+files read the same values. A colour is a role here, whose shade the palette determines.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from gpt2viz.extras import require
 from gpt2viz.pictures.panel import Panel
 from gpt2viz.run.stages import Scale
 
-if TYPE_CHECKING:  # a picture is drawn without it, where only its table needs it
+if TYPE_CHECKING:  # only a picture's table needs it
     import pandas as pd
 
 #: Up to this many columns cells show their numbers, where pictures stand side by side.
@@ -56,7 +56,7 @@ class Series(Fixed):
 
 @dataclass(frozen=True, eq=False)
 class Picture(Fixed):
-    """The base of every picture; ``what`` names it in a line: "Weights of layer 1, head 0".
+    """The base of every picture; ``what`` names it in one line: "Weights of layer 1, head 0".
 
     Its numbers are ``matrices``, ``series`` or both. Texts are plain, "\\n" ends a line.
     """
@@ -130,10 +130,10 @@ class Heatmaps(Picture):
     ``bar`` is the title of the colour bar; empty leaves it out. ``legend`` names the colours that
     are not on the scale. ``frames`` are first and last cell, down and across, of framed groups;
     ``rules`` are lines after these rows (first) and columns (second). ``height`` is in pixels.
-    ``ends`` says whether a page shows the names of rows and of columns at each matrix, or at a
-    neighbour instead; a file always shows them. ``grows`` gives the pixels of height per row, up to
+    ``ends`` says whether a page shows the names of rows and of columns at each matrix, or only at a
+    neighbour; a file always shows them. ``grows`` gives the pixels of height per row, up to
     a maximum, if another part of the text needs another height.
-    If ``ranged``, the ends of the scale are written above each matrix, for want of a bar.
+    If ``ranged``, the ends of the scale are written above each matrix, in place of a bar.
     ``ranges`` are the ends of each matrix's own scale, if they don't share one.
     """
 
@@ -261,7 +261,7 @@ class Curves(Picture):
 
 @dataclass(frozen=True, eq=False)
 class Points(Picture):
-    """Points of a plane, each with its name, both axes to the same scale.
+    """Named points in a plane, with both axes on the same scale.
 
     ``x`` and ``y`` (n,) are their coordinates; ``x_title`` and ``y_title`` name the axes. Points
     with an index in ``made`` are drawn as diamonds.

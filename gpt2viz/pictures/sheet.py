@@ -1,6 +1,4 @@
-"""A sheet of marks as SVG: texts, lines, rectangles, images and a caption. What they show is no
-matter here.
-"""
+"""A sheet of marks as SVG: texts, lines, rectangles, images and a caption, whatever they show."""
 
 from __future__ import annotations
 

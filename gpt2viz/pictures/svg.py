@@ -4,8 +4,8 @@ The visual language is the same in every picture:
 
 - ink is magnitude: zero has the background's colour, weights run over the fixed range [0, 1],
   signed numbers over a range symmetric about 0;
-- a masked cell, NaN and infinity are no colours of the scale: each has its own, named in the
-  legend, and masked cells a chessboard's pattern too;
+- masked cells, NaN and infinity have colours of their own outside the scale, named in the
+  legend, and masked cells also a chessboard pattern;
 - the first token is at the top left.
 """
 
@@ -43,7 +43,7 @@ from gpt2viz.pictures.sheet import (
 #: The kinds of picture that are drawn here.
 Drawable = Heatmaps | HeadMaps | Thumbnails | Lines | Still
 
-#: Pixels: a picture's width unless it says its own, seven and a half inches, the width of a page's
+#: Pixels: a picture's width unless it has its own, seven and a half inches, the width of a page's
 #: text.
 WIDTH = 720
 #: Pixels: the gap between pictures, the smallest width of a matrix, the width of a colour bar and
@@ -75,7 +75,7 @@ def draw(
     Sizes are in pixels. Its ``own`` width and height are the most that it takes; a picture that
     needs less is smaller. On another ``width`` letters shrink, but never below ``MIN_FONT_SIZE``,
     and the matrices get the room that names and colour bar leave. ``height`` is that of the whole
-    sheet. Raises ``ExportError`` for a width or height without room.
+    sheet. Raises ``ExportError`` for a width or height that is too small.
     """
     picture = as_heatmaps(picture) if isinstance(picture, HeadMaps) else picture
     most, tall = own or (WIDTH, picture.height if isinstance(picture, Heatmaps) else 0)
@@ -158,7 +158,7 @@ def _heatmaps(sheet: Sheet, picture: Heatmaps, most: float | None) -> None:
     gap = 2 * _GAP if len(rows) > 1 else 0
     tallest = sum(max(_ratio(panels[n]) for n in row) for row in rows)
     before = 0.0
-    while each != before:  # narrower ones take more for names and titles, which narrows them more
+    while each != before:  # narrower ones need more room for names, which narrows them further
         before = each
         titles = [_titles(picture, n, each + beside, over) for n in range(len(panels))]
         tops = [max(len(titles[n]) for n in row) * LINE * over + 4 for row in rows]
@@ -201,8 +201,8 @@ def _ratio(panel: Panel) -> float:
 
 
 def _tall(panel: Panel, wide: float, size: float, free: float, *, fills: bool) -> float:
-    """The height of a matrix in pixels: square cells, or rows that have room for their names, in
-    what is ``free``, or that fill it."""
+    """The height of a matrix in pixels: square cells, or rows with room for their names, within
+    the ``free`` height, or filling it."""
     if panel.of_pairs:
         return wide * _ratio(panel)
     return max(40, free if fills else min(LINE * size * len(panel.rows.labels), free))

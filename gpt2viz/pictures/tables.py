@@ -55,7 +55,7 @@ def panel_table(panel: Panel) -> pd.DataFrame:
 
 
 def shown_table(panel: Panel) -> pd.DataFrame:
-    """The same with masked cells missing (``pandas.NA``): no 0, and no NaN of the run either."""
+    """The same with masked cells missing (``pandas.NA``), unlike 0 or a NaN of the run."""
     result = panel_table(panel)
     hidden = panel.hidden
     for n, name in enumerate(result.columns):
@@ -155,7 +155,7 @@ def most_probable_of_two(
     top: int,
     names: tuple[str, str] = ("baseline", "changed"),
 ) -> pd.DataFrame:
-    """The ``top`` tokens that are most probable on either side, in percent; by ``before``.
+    """The ``top`` tokens that are most probable on either side, in percent; sorted by ``before``.
 
     ``before`` and ``after`` are (n_vocab,) probabilities. ``names`` name both.
     """

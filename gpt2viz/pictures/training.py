@@ -63,8 +63,8 @@ def score_growth(what: str, record: TrainingRecord, name: str) -> Heatmaps:
 def losses_at_steps(
     what: str, sentence: Mapping[int, float], repeated: Mapping[int, tuple[float, float]]
 ) -> Curves:
-    """Losses in nats per token by training step: on a sentence, and on random tokens at first
-    and repeated.
+    """Losses in nats per token by training step: on a sentence, and on random tokens at their
+    first occurrence and when repeated.
     """
     losses: list[tuple[str, Role, str, dict[int, float]]] = [
         ("your sentence", "accent", "solid", dict(sentence)),

@@ -110,30 +110,30 @@ class Derived:
         shares · (weights · V) = (shares · weights) · V, which computes no query's output.
         """
         tokens = np.flatnonzero(shares)
-        v, (some, keys) = self._captured["v", layer][0], self._scale_queries(layer, tokens)
-        few = torch.tensor(shares[tokens].astype(np.float32))
-        groups = [self._config.group_of(head) for head in range(len(some))]
-        mixed = torch.zeros(len(some), self._n_tokens)
+        v, (q, keys) = self._captured["v", layer][0], self._scale_queries(layer, tokens)
+        nonzero = torch.tensor(shares[tokens].astype(np.float32))
+        groups = [self._config.group_of(head) for head in range(len(q))]
+        mixed = torch.zeros(len(q), self._n_tokens)
         one_product = _BLOCK * keys[0].numel()  # too small to be worth a second thread
         with torch.inference_mode(), threads(one_product):
             for block in self._blocks(layer, tokens):
                 for head, group in enumerate(groups):
-                    weights = block.weights(some[head], keys[group])
-                    mixed[head, : block.seen] += few[block.queries] @ weights
+                    weights = block.weights(q[head], keys[group])
+                    mixed[head, : block.seen] += nonzero[block.queries] @ weights
             values = torch.tensor(v)[groups]  # (nh, T, hs)
             outputs: NDArray[np.float64] = (mixed[:, None] @ values)[:, 0].double().numpy()
         return outputs
 
     def weights_of_heads(self, layer: int) -> Iterator[Array]:
         """Yield every head's weights (T, T); each overwrites the one before."""
-        everyone = np.arange(self._n_tokens)
-        (some, keys), blocks = self._scale_queries(layer, everyone), self._blocks(layer, everyone)
+        tokens = np.arange(self._n_tokens)
+        (q, keys), blocks = self._scale_queries(layer, tokens), self._blocks(layer, tokens)
         whole = torch.zeros(self._n_tokens, self._n_tokens)
-        for head in range(len(some)):
+        for head in range(len(q)):
             of_group = keys[self._config.group_of(head)]  # (hs, T)
             with torch.inference_mode(), threads(_BLOCK * keys[0].numel()):
                 for block in blocks:
-                    whole[block.queries, : block.seen] = block.weights(some[head], of_group)
+                    whole[block.queries, : block.seen] = block.weights(q[head], of_group)
             yield to_numpy(whole)
 
     def _scale_queries(self, layer: int, queries: NDArray[np.int64]) -> tuple[Tensor, Tensor]:

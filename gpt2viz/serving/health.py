@@ -16,7 +16,7 @@ from http.client import HTTPException
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.request import urlopen
 
-#: Seconds for a worker to answer.
+#: Seconds that a worker has to answer.
 PATIENCE = 2.0
 #: Seconds between two polls of the workers.
 EVERY = 5.0
@@ -61,7 +61,7 @@ class Health:
         self._pool = ThreadPoolExecutor(len(ports))
 
     def answering(self) -> list[bool]:
-        """True for each worker that reports to be well; that resets its silence."""
+        """True for each worker that reports to be healthy; that resets its silence."""
         answering = [answer is not None for answer in self._fetch_all("/_stcore/health")]
         for n in range(len(answering)):
             if answering[n]:
@@ -112,14 +112,14 @@ def _fetch(address: str) -> str | None:
 
 
 def listen_for_ever(health: Health) -> None:
-    """Poll the workers for ever, in a thread of its own."""
+    """Poll the workers forever, in a separate thread."""
     while True:
         time.sleep(EVERY)
         health.listen()
 
 
 def serve(host: str, port: int, health: Health) -> None:
-    """Answer requests for ever."""
+    """Answer requests forever."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:

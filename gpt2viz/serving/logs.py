@@ -25,7 +25,7 @@ def leave_texts_out() -> None:
         entry = make(*args, **named)
         info = entry.exc_info
         if info and info[0] is not None:
-            entry.exc_text = location(info[0], info[2])  # a formatter takes this as it is
+            entry.exc_text = location(info[0], info[2])  # a formatter uses this unchanged
         return entry
 
     logging.setLogRecordFactory(record)

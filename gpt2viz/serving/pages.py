@@ -32,9 +32,9 @@ def streamlit_settings(host: str, port: int, answers: Sequence[str]) -> dict[str
         "server.allowedHosts": list(answers),
         # Streamlit doesn't open a browser for an ``st.App``; without a terminal it prompts nothing.
         "server.headless": True,
-        # It draws the first page, only for our own check.
+        # Streamlit draws the first page for it; only our own check uses it.
         "server.scriptHealthCheckEnabled": True,
-        # Streamlit's welcome asks a site for this machine's address, and puts a box over the
+        # Streamlit's welcome asks a website for this machine's address, and shows a box over the
         # pages that offers help to app developers.
         "logger.hideWelcomeMessage": True,
     }
@@ -55,13 +55,13 @@ def load_heavy() -> None:
 def open_app(config: Mapping[str, Any], given: Sequence[str], browser: str | None = None) -> None:
     """Serve the pages until stopped; ``config`` is Streamlit's, ``given`` the app's arguments.
 
-    The server reports to be ready once its first page is drawn, or at once if a ``browser``
+    The server reports that it is ready once its first page is drawn, or at once if a ``browser``
     is opened at that address: it fetches scripts meanwhile, and would retry only after a while.
     """
     if not settings.has_home():  # Streamlit looks for its settings there, and raises without one
         os.environ["HOME"] = str(settings.APP)
     sys.argv = [str(settings.APP / "app.py"), *given]
-    # Imported only here: it takes as long as all the rest.
+    # Imported only here: it takes as long as everything else.
     app = import_module("gpt2viz.app.server").create(at_once=browser is not None)
     Thread(target=load_heavy, daemon=True).start()
     if browser is not None:

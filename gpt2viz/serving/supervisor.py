@@ -32,7 +32,7 @@ _PR_SET_PDEATHSIG = 1
 
 @dataclass
 class Process:
-    """A process that does ``work``, which may replace it by another program.
+    """A process that does ``work``, which may replace the process by another program.
 
     ``silent`` returns the seconds since its last answer, if it is polled; below 0 while it
     is starting. ``starts`` counts its starts; a ``pid`` of 0 means that it isn't running.
@@ -54,7 +54,7 @@ class Process:
             self.starts += 1
 
     def hangs(self, now: float) -> bool:
-        """True if it runs and has been silent for long, and hasn't just been started."""
+        """True if it runs and has been silent for too long, and hasn't just been started."""
         return bool(self.pid) and min(now - self._began, self.silent()) >= PATIENCE
 
     def record_end(self, now: float) -> float:

@@ -1,11 +1,11 @@
-"""Two checkpoints over many texts: which heads do something else after, and on which texts.
+"""Two checkpoints over many texts: which heads behave differently, and on which texts.
 
 The distances are those of ``gpt2viz.analysis.model_changes``; heads are listed by how far their own
-output moved. Rounding moves them too, which is measured with ``before`` alone, each weight
-off by an error as large as a 16-bit format makes; a head counts as changed if its own output
-moved more than twice as far. Many heads are tested at once, so the list is bounded: at most 5 % of
-its entries are expected to be there by chance (Benjamini & Hochberg 1995, "Controlling the False
-Discovery Rate"), from one-sided tests by Student's t over documents, as a survey's intervals are.
+output moved. Rounding moves it too, which is measured with ``before`` alone, each weight changed by
+an error as large as a 16-bit format causes; a head counts as changed if its own output moved more
+than twice as far. Many heads are tested at once, so the false discovery rate is limited: at most
+5 % of those listed are expected to be there by chance (Benjamini & Hochberg 1995, "Controlling the
+False Discovery Rate"), by one-sided t-tests over documents, as for a survey's intervals.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ from gpt2viz.survey.engines import (
 from gpt2viz.survey.run import Progress, check_length, collect, table_writer
 from gpt2viz.survey.sums import Sums, Where, merge_all, passage_sums
 
-#: The record in a folder of what its numbers were made from.
+#: The file in a folder that records what its numbers were made from.
 RECORD = "changes.json"
 #: A head counts as changed if its own output moved this many times as far as rounding moves it.
 BEYOND_ROUNDING = 2.0
@@ -72,7 +72,7 @@ Checkpoint = Model | tuple[Path, int | None]
 
 
 class Moved(NamedTuple):
-    """A mean distance with its 95 % interval over documents, and the one by rounding alone."""
+    """A mean distance with its 95 % interval over documents, and the distance by rounding alone."""
 
     mean: float
     low: float
@@ -168,7 +168,7 @@ class Changes:
         return texts
 
     def words(self) -> str:
-        """Say what is equal first, then how many heads changed, and which."""
+        """Say first what is equal, then how many heads changed, and which."""
         return " ".join(filter(None, (equal_words(self.before, self.after), self._changed_words())))
 
     def _changed_words(self) -> str:
@@ -189,11 +189,11 @@ class Changes:
         share: float = 0.95,
         progress: Callable[[Restored, float], object] | None = None,
     ) -> Restored:
-        """Put heads and MLPs of ``before`` back into ``after``, each time the one that undoes most.
+        """Restore heads and MLPs of ``before`` in ``after``, each time the one that undoes most.
 
-        Ends when a ``share`` of the change in the predictions is undone, or nothing is left to put
-        back: see ``gpt2viz.analysis.restored``. ``progress`` is called after every batch with the
-        result so far and the share that is done; an exception that it raises ends the search.
+        Ends when a ``share`` of the change in the predictions is undone, or nothing is left to
+        restore: see ``gpt2viz.analysis.restored``. ``progress`` is called after every batch with
+        the result so far and the share that is done; an exception that it raises ends the search.
         """
         blocks = zip(self.before.network.blocks, self.after.network.blocks, strict=True)
         mlps = [(n, None) for n, pair in enumerate(blocks) if not equal_mlps(*pair)]
@@ -212,8 +212,8 @@ def compare_models(
     engine: Engine | None = None,
     progress: Progress = lambda _done, _of: None,
 ) -> Changes:
-    """Compare two checkpoints of one tokenizer and shape, such as a model before and after it was
-    fine-tuned, over many texts: documents, or a file or folder as for ``gpt2viz heads``.
+    """Compare two checkpoints with the same tokenizer and shape, such as a model before and after
+    fine-tuning, over many texts: documents, or a file or folder as for ``gpt2viz heads``.
 
     Each document is cut into passages of ``n_tokens`` tokens. ``device`` is by default that of
     the first model in memory, or the CPU; a model on another is copied. Finished shards are stored
@@ -373,7 +373,7 @@ def _changes(
 
 
 def _chance(beyond: Numbers, error: Numbers, freedom: Numbers) -> Numbers:
-    """The chance of a mean at least this far beyond its bound: one-sided, by Student's t.
+    """The probability of a mean at least this far beyond its bound: one-sided, by Student's t.
 
     NaN if the error is unknown.
     """

@@ -30,7 +30,7 @@ class Corpus:
 
     @property
     def files(self) -> list[Path]:
-        """Its files, in order. Raises ``SurveyError`` for what can't be read as a corpus."""
+        """Its files, in order. Raises ``SurveyError`` if it can't be read as a corpus."""
         if self.path.is_dir():
             every = (path for path in self.path.rglob("*.*") if not path.is_dir())
             files = sorted(path for path in every if path.suffix.lower() in (".txt", *_ROWS))
@@ -54,7 +54,7 @@ class Corpus:
     def texts(self) -> Iterator[str]:
         """Yield its documents; a long file is read as needed.
 
-        Raises ``SurveyError`` naming the file, and the line, for what can't be read.
+        Raises ``SurveyError``, which names the file and the line, if one can't be read.
         """
         for path in self.files:
             try:
@@ -139,7 +139,7 @@ LONGEST = 1_000_000
 class Shard:
     """Consecutive documents: ``first`` is the number of the first, from 0.
 
-    ``part`` pieces of that one came before; ``goes_on`` says that the last has more pieces.
+    ``part`` pieces of that one came before; ``goes_on`` is True if the last has more pieces.
     """
 
     number: int
@@ -163,7 +163,7 @@ class Shard:
 def documents(texts: Path | Corpus) -> Iterator[str]:
     """Yield the texts of a corpus, or of the corpus at a path, that aren't blank.
 
-    Only a few of them are in memory at a time. Raises ``SurveyError`` for what can't be read.
+    Only a few of them are in memory at a time. Raises ``SurveyError`` if one can't be read.
     """
     for raw in (texts if isinstance(texts, Corpus) else Corpus(texts)).texts():
         if text := raw.strip():

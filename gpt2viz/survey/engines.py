@@ -45,8 +45,8 @@ def score(model: Model, shard: Shard, n_tokens: int, names: Sequence[str] | None
     Each document is cut into passages; the rest at its end is one too, if it has
     ``SHORTEST`` tokens. A passage is scored alone, without the text before it, but with the tokens
     that the tokenizer puts around every text. ``names`` selects scores, by default
-    all. Raises ``SurveyError`` if this machine doesn't know a score, and ``PluginError`` if a score
-    that others added can't be computed.
+    all. Raises ``SurveyError`` if this machine doesn't have a score, and ``PluginError`` if another
+    package's score can't be computed.
     """
     requested = [_find_score(name) for name in (SCORES if names is None else names)]
     config, network = model.config, model.network
@@ -77,7 +77,7 @@ def _find_score(name: str) -> Score:
 def passages_of(
     model: Model, shard: Shard, n_tokens: int, batch: int = BATCH
 ) -> Iterator[list[tuple[Where, list[int]]]]:
-    """Yield batches of passages of one length, full ones first, then the ends of documents."""
+    """Yield batches of passages of equal length, full ones first, then the ends of documents."""
     by_length: dict[int, list[tuple[Where, list[int]]]] = {}
     first, last = model.tokenizer.first, model.tokenizer.last
     room = n_tokens - len(first) - len(last)
@@ -136,12 +136,12 @@ class Scoring(NamedTuple):
 Engine = Callable[[Iterable[Task]], Iterator[tuple[int, Sums]]]
 
 
-@lru_cache(maxsize=2)  # as two are compared
+@lru_cache(maxsize=2)  # a comparison has two
 def cached_model(folder: str | Path, step: int | None) -> gpt2viz.Model:
     """Load the model in a folder, or the checkpoint of its training after ``step`` steps.
 
-    A survey clears the cache first, for files that have changed. Raises ``StageError`` for a step
-    that isn't there, and what ``load_model`` raises.
+    A survey clears the cache first, as files may have changed. Raises ``StageError`` for a step
+    without a checkpoint, and what ``load_model`` raises.
     """
     if step is None:
         return gpt2viz.load_model(folder)
@@ -176,7 +176,7 @@ def work(task: Task) -> tuple[int, Sums]:
 
 
 def _end_with(parent: int) -> None:
-    """Make this process exit if its parent was killed; else it would wait for ever."""
+    """Make this process exit if its parent was killed; otherwise it would wait forever."""
 
     def watch() -> None:
         while os.getppid() == parent:

@@ -75,7 +75,7 @@ def collect(
     """Do the tasks of a corpus's missing shards, store them in ``out``, and return all sums.
 
     ``record`` names the file there that records what they are ``made_from``, besides the corpus.
-    Raises as ``survey`` does.
+    Raises what ``survey`` raises.
     """
     ended = [shard.ended for shard in shards(corpus)]  # documents, by shard
     if not ended:
@@ -125,7 +125,7 @@ def survey_steps(
 
 
 def table_writer() -> ModuleType:
-    """The module ``tables``, if all that a survey needs is installed.
+    """The module ``tables``, if everything that a survey needs is installed.
 
     Raises ``MissingExtraError`` if it isn't.
     """

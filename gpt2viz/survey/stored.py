@@ -19,9 +19,9 @@ from gpt2viz.model.fingerprint import WeightFiles
 
 #: The folder of a model's survey, inside the model's folder.
 FOLDER = "survey"
-#: The unit that a survey's intervals treat as independent, in its record. Passages aren't.
+#: The unit that a survey's intervals treat as independent, in its record; passages aren't.
 INTERVALS = "documents"
-#: In a survey's folder: the record of what it was made from, and the tables' names without endings.
+#: In a survey's folder: the record of its inputs, and the tables' names without endings.
 RECORD, HEADS, PASSAGES = "survey.json", "heads", "passages"
 #: The table of all checkpoints, in a folder with a survey of each checkpoint of a training.
 STEPS = "steps"
@@ -49,7 +49,7 @@ class Passage(NamedTuple):
 class Survey:
     """Scores by name, (n_layer, n_head) each: the mean over passages, and its 95 % margin.
 
-    Scores that the survey lacks are missing, and so are those unknown here.
+    Scores that the survey or this program doesn't have are missing.
 
     ``n_passages`` of ``n_documents`` were scored, of up to ``n_tokens`` tokens each. The margins
     are NaN for too few documents: see ``gpt2viz.survey.sums``. ``about`` describes

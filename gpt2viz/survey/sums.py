@@ -18,7 +18,7 @@ Counts = NDArray[np.int64]
 
 #: The number of best passages stored for every score of every head.
 BEST = 3
-#: Fewer documents give no confidence interval: their spread is hardly known.
+#: Fewer documents give no confidence interval: they hardly show the spread.
 FEWEST = 5
 
 
@@ -135,7 +135,7 @@ def passage_sums(scores: Numbers, where: list[Where], texts: list[str]) -> Sums:
 
 
 def merge(first: Sums, second: Sums) -> Sums:
-    """Add up two sums. Which best passages stay doesn't depend on the order."""
+    """Add up two sums. The order doesn't affect which best passages are kept."""
     best = _best(
         np.concatenate([first.best, second.best], axis=-1),
         np.concatenate([first.where, second.where], axis=-2),
@@ -150,7 +150,7 @@ def merge(first: Sums, second: Sums) -> Sums:
 
 
 def merge_all(every: Iterable[Sums]) -> Sums:
-    """Add up all sums, in their order."""
+    """Add up all sums, in order."""
     return reduce(merge, every)
 
 

@@ -54,7 +54,7 @@ class WrittenTokens(NamedTuple):
 
 
 def write_uncached(x: ArrayLike, w_q: ArrayLike, w_k: ArrayLike, w_v: ArrayLike) -> WrittenTokens:
-    """Without a cache: each step reads all tokens of x (T, C) so far, and keeps the last output.
+    """Without a cache: each step runs all tokens of x (T, C) so far, and keeps the last output.
 
     The three tables are (hs, C).
     """
@@ -68,16 +68,16 @@ def write_uncached(x: ArrayLike, w_q: ArrayLike, w_k: ArrayLike, w_v: ArrayLike)
 
 
 def write_cached(x: ArrayLike, w_q: ArrayLike, w_k: ArrayLike, w_v: ArrayLike) -> WrittenTokens:
-    """With a cache: each step reads one token of x (T, C); its key and value join those kept.
+    """With a cache: each step runs one token of x (T, C), and caches its key and value.
 
-    No mask is needed, as nothing that is kept comes later.
+    No mask is needed, as no cached token comes later.
     """
     outputs, cost, keys, values = [], [], [], []
     for token in rows(x)[:, None]:  # (1, C)
         with Counter() as counter:
             keys.append(project(token, w_k))
             values.append(project(token, w_v))
-            k, v = torch.cat(keys), torch.cat(values)  # (t, hs): all that was kept, and the new one
+            k, v = torch.cat(keys), torch.cat(values)  # (t, hs): the cached ones and the new one
             outputs.append(attend(project(token, w_q), k, v).output)
         cost.append(counter.count)
     return WrittenTokens(torch.cat(outputs), cost, k, v)
@@ -105,7 +105,7 @@ def rotary_angles(positions: Sequence[int], hs: int) -> Tensor:
     """The angle by which each pair is rotated at each position, in radians: (T, hs / 2).
 
     One step rotates pair i by 10,000^(−2i / hs): the first pair fastest. In float64, since after
-    many rotations float32 has too few digits left. Raises ``ShapeError`` where hs is odd.
+    many rotations float32 has too few digits left. Raises ``ShapeError`` if hs is odd.
     """
     if hs % 2:
         raise ShapeError(f"{hs} numbers don't make pairs. Choose an even head size.")
@@ -130,7 +130,7 @@ def rotary_score(q: ArrayLike, k: ArrayLike, at: int, key_at: int) -> float:
 
 
 def score_by_distance(q: ArrayLike, k: ArrayLike, furthest: int) -> list[float]:
-    """The score of q (hs,) and k (hs,) where the key is 0, 1, … ``furthest`` tokens back."""
+    """The score of q (hs,) and k (hs,) if the key is 0, 1, … ``furthest`` tokens back."""
     query = rotate(rows(q)[None], [furthest])[0]
     keys = rotate(rows(k).repeat(furthest + 1, 1), range(furthest, -1, -1))
     return (keys @ query).tolist()
@@ -152,7 +152,7 @@ def random_heads(nh: int, hs: int, C: int, seed: int = 0) -> tuple[Tensor, Tenso
 def pool(w: ArrayLike, n_kv: int) -> Tensor:
     """The tables w (nh, hs, C) of nh heads as n_kv: each the mean of a group (section 2.1).
 
-    Raises ``ShapeError`` where the groups can't be of one size.
+    Raises ``ShapeError`` if the groups can't be of equal size.
     """
     w = rows(w)
     if len(w) % n_kv:
@@ -184,7 +184,7 @@ def cache_bytes(T: int, n_kv: int, hs: int, n_layer: int = 1, width: int = 2) ->
 class AttentionRun(NamedTuple):
     """One method: its output (nh, T, hs), its seconds, and the bytes of its largest score matrix.
 
-    ``largest`` is None where it isn't known.
+    ``largest`` is None if unknown.
     """
 
     output: Tensor
@@ -200,10 +200,10 @@ def explicit_attention(q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, int]:
 
 
 def tiled_attention(q: Tensor, k: Tensor, v: Tensor, size: int) -> tuple[Tensor, int]:
-    """The same from ``size`` keys at a time: (nh, T, hs), and the bytes of the largest matrix.
+    """The same with ``size`` keys at a time: (nh, T, hs), and the bytes of the largest matrix.
 
-    Softmax needs the largest score and a sum. Both are kept for the keys so far; at a larger
-    score, the sums so far are rescaled to it.
+    Softmax needs the largest score and a sum. Both are kept for the keys so far; a larger
+    score rescales the sums so far.
     """
     T, bytes_seen = q.shape[1], 0
     most = torch.full((*q.shape[:2], 1), -math.inf)  # (nh, T, 1), the largest score so far

@@ -14,7 +14,7 @@ _UNITS = {"K": 3, "M": 6, "B": 9, "%": -2}
 
 
 class Text(NamedTuple):
-    """A source: its title and author, "" where it names none, and the work that it is based on."""
+    """A source: its title and author, "" if it names none, and the work that it is based on."""
 
     title: str
     author: str = ""
@@ -42,11 +42,11 @@ TEXTS = {
 
 @dataclass(frozen=True, eq=False)
 class Claim:
-    """One result. ``printed`` is as the text has it, "" where no text prints it.
+    """One result. ``printed`` is as in the text, "" if no text prints it.
 
     Numbers are printed with spaces between, such as "0.98 0.70", and may have commas, a leading
     ``~`` or one of the units K, M, B and %. ``computed`` are as many numbers in any shape, or a
-    text. ``why`` is the reason for a difference, where that is known.
+    text. ``why`` is the reason for a difference, if known.
     """
 
     what: str
@@ -56,7 +56,7 @@ class Claim:
 
     @property
     def verdict(self) -> str:
-        """ "agrees", "differs", or "" where nothing is printed.
+        """ "agrees", "differs", or "" if nothing is printed.
 
         A number agrees when it lies within half a unit of the last printed digit.
         """

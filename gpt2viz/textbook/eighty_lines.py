@@ -15,7 +15,7 @@ class GPT2:
     """Token ids (B, T) -> logits (B, T, n_vocab).
 
     ``weights`` have the names of a checkpoint, linear layers as (out, in). ``gap`` gets the name
-    of a place and what is at hand there, and gives the tensor that belongs in it.
+    of a gap and the variables there, and returns the tensor that belongs in it.
     """
 
     def __init__(

@@ -51,7 +51,7 @@ def embed(n_vocab: int, n_positions: int, C: int, ids: Tensor) -> Embedded:
 def arrange(order: Sequence[int], positions: ArrayLike, words: ArrayLike) -> Tensor:
     """Words (T, C) in an order, with positions: (T, C).
 
-    Row n is the vector of word n, at whichever position it is.
+    Row n is the vector of word n, whatever its position.
     """
     return add_positions(look_up(words, order), positions)[_positions_of(order)]
 
@@ -108,8 +108,8 @@ def position_claims() -> list[Claim]:
 class Plane(NamedTuple):
     """A plane along the two directions in which vectors differ most.
 
-    ``mean`` (C,) is their mean, ``directions`` (2, C) have length 1, or are 0 where the vectors
-    differ in fewer. ``share`` (2,) is how much of their whole variance lies along each.
+    ``mean`` (C,) is their mean, ``directions`` (2, C) have length 1, or are 0 if the vectors
+    differ in fewer. ``share`` (2,) is the share of their total variance along each.
     """
 
     mean: Tensor
@@ -125,7 +125,7 @@ class Near(NamedTuple):
 
 
 def token_of(word: str, tokenizer: Tokenizer) -> int | None:
-    """The id of a word with a space before it; None where that isn't one token."""
+    """The id of a word with a space before it; None if that isn't one token."""
     try:
         return tokenizer.id_of(f" {word}")
     except GPT2VizError:

@@ -1,7 +1,7 @@
 """A small language of tensor expressions, such as ``q @ k.mT``: parsed and evaluated safely.
 
-The grammar is that of Python's expressions, parsed by ``ast``; the names are those that are given
-and those of ``operations``. Anything else of Python is an error. The cost of each step is checked
+The grammar is that of Python's expressions, parsed by ``ast``; the names are the given ones and
+those of ``operations``. Anything else in Python is an error. The cost of each step is checked
 before it runs, so that no expression can stall the app or fill the memory.
 """
 
@@ -33,7 +33,7 @@ from gpt2viz.textbook.operations import (
     item,
 )
 
-#: Characters of the longest expression, and the most nodes of its syntax tree.
+#: The most characters of an expression, and the most nodes of its syntax tree.
 LONGEST, MOST_PARTS = 200, 120
 
 #: Python 3.11's parser now and then fails where two threads use it at once: SystemError, "AST
@@ -107,7 +107,7 @@ class Expression:
     def value(self, names: Mapping[str, Value], work: Work | None = None) -> Value:
         """The expression's value with these variables (``names``), none of which is changed.
 
-        Raises ``ExpressionError`` where it can't be evaluated or would take too much ``work``.
+        Raises ``ExpressionError`` if it can't be evaluated or would take too much ``work``.
         """
         work = work or Work()
         work.begin()
@@ -116,7 +116,7 @@ class Expression:
         return value
 
     def tensor(self, names: Mapping[str, Value], work: Work | None = None) -> Tensor:
-        """The same in float32; also raises ``ExpressionError`` where it is no tensor."""
+        """The same in float32; also raises ``ExpressionError`` if it isn't a tensor."""
         work = work or Work()
         value = self.value(names, work)
         if not isinstance(value, Tensor):
@@ -146,7 +146,7 @@ class _Evaluation(ast.NodeVisitor):
         return ExpressionError(f"`{' '.join(part.split())}`: {message}")
 
     def _unknown(self, node: ast.AST, name: str, known: Iterable[str]) -> ExpressionError:
-        """The error for an unknown name; it says so where PyTorch has that name."""
+        """The error for an unknown name; it says so if PyTorch has that name."""
         homes = (torch, Tensor, torch.nn.functional)
         theirs = [getattr(home, name) for home in homes if hasattr(home, name)]
         if theirs and not name.startswith("_") and not isinstance(theirs[0], ModuleType):

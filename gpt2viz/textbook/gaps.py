@@ -113,7 +113,7 @@ class Draft:
         """The eighty lines with a model's weights, to generate ``NEW`` tokens at most.
 
         A gap's result must have the shape expected there for any length of text. So the lines
-        around the gaps need the memory that they need in the model itself, and a gap at most
+        around the gaps need as much memory as the model itself, and a gap at most
         ``operations.MOST_BYTES`` more. Raises ``ExpressionError`` for an invalid expression. One
         that fails, gives another shape, or takes too much work raises it while the lines run.
         """
@@ -138,7 +138,7 @@ class Draft:
 
 
 def weights(model: Model) -> dict[str, Tensor]:
-    """The model's weights by name, on the CPU in float32; not copied where they already are."""
+    """The model's weights by name, on the CPU in float32; not copied if they are already there."""
     named = model.network.named_parameters()
     return {name: weight.detach().to("cpu", torch.float32) for name, weight in named}
 
@@ -153,7 +153,7 @@ _AXES = {gap.name: gap.axes for gap in GAPS}
 FILLED = {gap.name: gap.right for gap in GAPS}
 
 
-#: The fewest tokens with which a mistake shows, and the most that are used.
+#: The fewest tokens that reveal a mistake, and the most that are used.
 FEWEST, MOST = 3, 32
 #: Scores below this count as −∞: softmax turns them into 0.
 _FAR = -1e4
@@ -175,7 +175,7 @@ class Case(NamedTuple):
 
     @property
     def hides(self) -> bool:
-        """True where a part of the expected tensor is −∞."""
+        """True if a part of the expected tensor is −∞."""
         return bool(self.expected.isneginf().any())
 
 
@@ -187,15 +187,15 @@ class Verdict(NamedTuple):
 
     @property
     def runs(self) -> bool:
-        """True where a model with this expression in its gap runs, whether right or wrong."""
+        """True if a model with this expression in its gap runs, whether right or wrong."""
         return self.kind in ("values", "right")
 
 
 def trace_cases(model: Model, trace: Trace, n_tokens: int) -> dict[str, list[Case]]:
     """Each gap's cases for the first tokens of a text, by the gap's name.
 
-    Needs a ``trace`` with the mask on and without edits: only then the tensors of the first tokens
-    are those of the shorter text. Attention's gaps have one case per layer, the residual two.
+    Needs a ``trace`` with the mask on and without edits: only then are the first tokens' tensors
+    those of the shorter text. Attention's gaps have one case per layer, the residual two.
     """
     stages, cases = _stages(trace, n_tokens), defaultdict(list)
 
@@ -242,10 +242,10 @@ def _copy(values: Array) -> Tensor:
 
 @lru_cache(maxsize=8)
 def random_cases(nh: int, hs: int, T: int) -> Mapping[str, Case]:
-    """Each gap's case in a small random model, for two texts of another length than T.
+    """Each gap's case in a small random model, for two texts of a length other than T.
 
-    Its head count and head size differ from nh and hs, so that a constant that is right by chance
-    is told from a variable.
+    Its head count and head size differ from nh and hs, to distinguish a constant that is right by
+    chance from a variable.
     """
     nh, hs = (3 if nh != 3 else 2), (5 if hs != 5 else 7)
     config = GPT2Config(vocab_size=29, n_positions=T + 3, n_embd=nh * hs, n_layer=1, n_head=nh)
@@ -262,7 +262,7 @@ def random_cases(nh: int, hs: int, T: int) -> Mapping[str, Case]:
 
 
 def judge(gap: Gap, given: str, cases: Sequence[Case], other: Case) -> Verdict:
-    """Check a ``given`` expression in all ``cases``, and in the ``other`` model of other sizes."""
+    """Check a ``given`` expression in all ``cases``, and in the ``other``, of other sizes."""
     if not given.strip():
         return Verdict("empty", "")
     off, work = 0.0, Work()
@@ -293,7 +293,7 @@ def _evaluate(expression: Expression, case: Case, work: Work | None = None) -> T
 
 
 def _gives(text: str, case: Case, expected: Tensor) -> bool:
-    """True where an expression can be evaluated in a case, and gives the expected tensor."""
+    """True if an expression can be evaluated in a case, and gives the expected tensor."""
     try:
         return _is_close(_evaluate(Expression(text), case), expected)
     except ExpressionError:
@@ -315,7 +315,7 @@ def _largest_difference(made: Tensor, expected: Tensor) -> float:
 
 
 def _wrong(gap: Gap, made: Tensor, case: Case) -> Verdict:
-    """The verdict on a wrong tensor, with the reason where a known mistake gives the same one."""
+    """The verdict on a wrong tensor, with the reason if a known mistake gives the same tensor."""
     known = (message for wrong, message in gap.near.items() if _gives(wrong, case, made))
     why = next(known, "")
     if made.shape != case.expected.shape:

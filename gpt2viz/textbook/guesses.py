@@ -24,7 +24,7 @@ _Shares = NDArray[np.float64]
 WHOLE = 100
 #: A guess with an error up to this counts as right.
 CLOSE = 0.04
-#: A guess is put down to a mistake if it differs from that mistake's result by no more than this.
+#: A guess is attributed to a mistake if it differs from that mistake's result by at most this.
 _LIKE = 0.1
 #: More weight than this on a masked key counts as a mistake.
 _SEEN = 0.02
@@ -50,8 +50,8 @@ class Verdict(NamedTuple):
     mistake: str
 
 
-#: The rows to predict: one of E4, of E7 and of E14, and for E22 one of round numbers, in which a
-#: forgotten root shows.
+#: The rows to predict: one each of E4, E7 and E14, and for E22 one of round numbers, which reveals
+#: a forgotten root.
 ROWS: Mapping[str, Row] = {
     "crane": Row(attention.CRANE_WORDS["bird"], tuple(attention.crane("bird").scores[0].tolist())),
     "scale": Row(("key 0", "key 1", "key 2", "key 3"), (16.0, 8.0, 8.0, 0.0), hs=64),
@@ -100,7 +100,7 @@ def fits(guess: object, row: Row) -> TypeGuard[list[int]]:
 
 
 def judge(row: Row, guess: list[int]) -> Verdict:
-    """Score a guess in hundredths. Raises ``ValueError`` where it is invalid for the row."""
+    """Score a guess in hundredths. Raises ``ValueError`` if it is invalid for the row."""
     if not fits(guess, row):
         raise ValueError(guess)
     given, real = np.array(guess) / WHOLE, np.asarray(weights(row), float)

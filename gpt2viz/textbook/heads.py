@@ -135,7 +135,7 @@ Variant = SimplifiedAttention | TrainableAttention | MultiHeadAttention
 def shape_steps(B: int, T: int, C: int, nh: int) -> list[Step]:
     """(operation, shape after it) for x (B, T, C) through nh heads and back.
 
-    The shapes are read from real tensors. Raises ``ShapeError`` where nh doesn't divide C.
+    The shapes are read from real tensors. Raises ``ShapeError`` if nh doesn't divide C.
     """
     heads = MultiHeadAttention(C, nh, n_positions=T)
     steps: list[Step] = []
@@ -174,7 +174,7 @@ def the_variants(C: int, nh: int, seed: int) -> dict[str, Variant]:
 
 
 def four_variants(x: ArrayLike, nh: int = 1, seed: int = 0) -> dict[str, Tensor]:
-    """One input x (T, C) through each of the four variants of attention, parameters from a seed."""
+    """x (T, C) through each of the four variants of attention, with parameters from a seed."""
     batch = rows(x)[None]  # (1, T, C)
     with torch.inference_mode():
         return {
@@ -253,7 +253,7 @@ def split_and_merge(T: int, C: int, nh: int) -> list[Tensor]:
     """T rows of C numbers split into nh heads and merged again; each number is its own index.
 
     (T, C), then ``view`` (T, nh, hs), ``transpose`` (nh, T, hs), back (T, nh, hs), and ``reshape``
-    (T, C). Raises ``RuntimeError`` where nh doesn't divide C.
+    (T, C). Raises ``RuntimeError`` if nh doesn't divide C.
     """
     x = torch.arange(T * C).view(T, C)
     cut = x.view(T, nh, C // nh)
@@ -289,7 +289,7 @@ def weights_of(variant: Variant, x: Tensor) -> Tensor:
 def drop_weights(
     x: ArrayLike, nh: int, seed: int, p: float, training: bool, drop_seed: int = 0
 ) -> dict[str, Dropped]:
-    """The weights of each variant for x (T, C), parameters from a seed, and dropout with chance p.
+    """Each variant's weights for x (T, C), parameters from a seed, and dropout with probability p.
 
     Dropout comes after softmax, and drops the same entries in all four.
     """

@@ -41,7 +41,7 @@ class Batch(NamedTuple):
 
 
 class Costs(NamedTuple):
-    """Probabilities (N, V), −ln p of each target (N,), 0 where it is ignored, and the mean loss."""
+    """Probabilities (N, V), −ln p of each target (N,), 0 if it is ignored, and the mean loss."""
 
     probabilities: Tensor
     each: Tensor
@@ -73,12 +73,12 @@ def cross_entropy(logits: ArrayLike, targets: Tensor) -> Costs:
 
 
 def torch_cross_entropy(logits: ArrayLike, targets: Tensor) -> Tensor:
-    """The same mean by PyTorch's own function: a scalar tensor, with gradients to the logits."""
+    """The same mean from PyTorch's own function: a scalar tensor, with gradients to the logits."""
     return F.cross_entropy(rows(logits), targets, ignore_index=IGNORED)
 
 
 def gradient(logits: ArrayLike, targets: Tensor) -> Tensor:
-    """The gradient of the loss by the logits, (N, V): (p − 1 at the target) / targets counted."""
+    """The loss's gradient in the logits, (N, V): (p − 1 at the target) / targets counted."""
     probabilities = torch.softmax(rows(logits), dim=-1)  # (N, V)
     counts = targets != IGNORED  # (N,)
     target = torch.zeros_like(probabilities)
@@ -100,7 +100,7 @@ def words() -> Batch:
 
 
 def perplexity(loss: float) -> float:
-    """exp(loss): the number of equally likely tokens that has this loss."""
+    """exp(loss): the number of equally likely tokens that would give this loss."""
     return math.exp(loss)
 
 

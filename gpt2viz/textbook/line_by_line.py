@@ -34,7 +34,7 @@ class Pair(NamedTuple):
     def lines_beside(self) -> list[int]:
         """Their numbers in ``network.py``, from 1.
 
-        Raises ``LookupError`` where a part is in no line, or in more than one.
+        Raises ``LookupError`` if a part is in no line, or in more than one.
         """
         return sorted(map(_line_of, self.beside))
 
@@ -63,7 +63,7 @@ PAIRS = _parse_pairs((BOOK / "lines.toml").read_text("utf-8"))
 
 
 class Listed(NamedTuple):
-    """The eighty ``lines``; for each the pair that it belongs to, None for an empty line."""
+    """The eighty ``lines``, and for each the pair that it belongs to, None for an empty line."""
 
     lines: Sequence[str]
     pairs: Sequence[Pair | None]
@@ -77,7 +77,7 @@ class Listed(NamedTuple):
 def line_by_line() -> Listed:
     """The eighty lines with all gaps filled, and the pair of each.
 
-    Raises ``LookupError`` where a pair matches none of them.
+    Raises ``LookupError`` if a pair matches none of them.
     """
     lines = Draft(FILLED).source().splitlines()
     pairs: list[Pair | None] = []

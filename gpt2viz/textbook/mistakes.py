@@ -31,7 +31,7 @@ class Mistake:
 
 
 def message(make: Callable[[], Any]) -> tuple[str, str]:
-    """(kind, message) of the error that ``make`` raises; two empty texts where it raises none."""
+    """(kind, message) of the error that ``make`` raises; two empty texts if it raises none."""
     try:
         make()
     except Exception as error:

@@ -1,4 +1,4 @@
-"""The MLP: a linear layer, an activation and a linear layer, for each token alone; and dropout."""
+"""The MLP, two linear layers with an activation between, for each token separately; and dropout."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ def relu(x: Tensor) -> Tensor:
 
 
 def gelu(x: Tensor) -> Tensor:
-    """x times the chance that a standard normal number is below x (Hendrycks & Gimpel 2016)."""
+    """x times the probability of a standard normal number below x (Hendrycks & Gimpel 2016)."""
     return x * (1 + torch.erf(x / math.sqrt(2))) / 2
 
 
 def gelu_tanh(x: Tensor) -> Tensor:
-    """GELU by tanh, as GPT-2 was trained with."""
+    """GELU with tanh, as GPT-2 was trained."""
     return x * (1 + torch.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))) / 2
 
 
@@ -130,7 +130,7 @@ def swiglu_width(C: int, multiple: int = 256) -> int:
 def forms(C: int) -> dict[str, list[Any]]:
     """GPT-2's MLP and a SwiGLU of the text's width, both without biases, as columns of a table.
 
-    One row a form: its matrices, its inner width, its parameters, and the shape of its output for
+    One row per form: its matrices, its inner width, its parameters, and the shape of its output for
     one vector (1, C). Both are built and run on PyTorch's meta device, which stores no numbers.
     """
     with torch.device("meta"):
@@ -147,9 +147,9 @@ def forms(C: int) -> dict[str, list[Any]]:
 
 
 def drop(x: ArrayLike, p: float, training: bool, seed: int = 0) -> Tensor:
-    """Dropout: in training each number becomes 0 with chance p, the others times 1 / (1 − p).
+    """Dropout: in training each number becomes 0 with probability p, others times 1 / (1 − p).
 
-    That keeps the mean. Outside training nothing is changed (Srivastava et al. 2014).
+    That keeps the mean. Outside training nothing changes (Srivastava et al. 2014).
     """
     x = rows(x)
     if not training:
@@ -319,7 +319,7 @@ def gated_at(model: Model, layer: int, stream: Array) -> Gated:
 
 
 def _weights(block: nn.Module, *parts: str) -> dict[str, Tensor]:
-    """A layer's weights whose names begin so, on the CPU in float32."""
+    """A layer's weights whose names begin with these, on the CPU in float32."""
     return {
         name: weight.detach().to("cpu", torch.float32)
         for name, weight in block.named_parameters()

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-#: Numbers of the largest tensor allowed, and the most axes of one.
+#: The most numbers and the most axes that a tensor may have.
 LARGEST, MOST_AXES = 2**22, 6
 #: Bytes that one evaluation may allocate in all, counted as if none were freed before its end.
 MOST_BYTES = 2**27
@@ -26,7 +26,7 @@ _WIDEST = 8
 Value = Tensor | bool | int | float | slice | tuple[Any, ...] | EllipsisType | None
 
 
-class Misfit(ValueError):  # noqa: N818 - as the sentences that it holds
+class Misfit(ValueError):  # noqa: N818 - it reads as in its sentences
     """Values that an operation can't take; the message is one sentence for a reader."""
 
 
@@ -38,13 +38,13 @@ class Work:
         self.begin()
 
     def begin(self) -> None:
-        """Start an evaluation: of earlier ones, at most the result is still in memory."""
+        """Start an evaluation: of earlier ones at most the result is still in memory."""
         self.bytes_left = MOST_BYTES
 
     def make(self, shape: tuple[int, ...], read: int = 0) -> None:
         """Charge for a tensor of that shape, computed from ``read`` numbers.
 
-        Raises ``Misfit`` where it is too large, or the budget is spent.
+        Raises ``Misfit`` if it is too large, or the budget is spent.
         """
         size = math.prod(shape)
         if len(shape) > MOST_AXES:
@@ -59,7 +59,7 @@ class Work:
     def cast(self, *values: Value) -> None:
         """Charge for the conversion of integers and booleans to floats.
 
-        PyTorch copies such tensors before it computes with them. Raises as ``make``.
+        PyTorch copies such tensors before it computes with them. Raises what ``make`` raises.
         """
         for x in values:
             if isinstance(x, Tensor) and not x.is_floating_point():
@@ -67,7 +67,7 @@ class Work:
 
 
 def tensor(x: Value) -> Tensor:
-    """``x`` as it is. Raises ``Misfit`` where it is no tensor."""
+    """Return ``x``. Raises ``Misfit`` if it isn't a tensor."""
     if isinstance(x, Tensor):
         return x
     raise Misfit(f"a tensor is needed, and this is {describe(x)}.")
@@ -81,14 +81,14 @@ def describe(x: Value) -> str:
 
 
 def number(x: Value) -> int | float:
-    """``x`` as it is. Raises ``Misfit`` where it is no number."""
+    """Return ``x``. Raises ``Misfit`` if it isn't a number."""
     if isinstance(x, int | float):
         return x
     raise Misfit(f"a number is needed, and this is {describe(x)}.")
 
 
 def whole(x: Value) -> int:
-    """``x`` as an int, also True and False. Raises ``Misfit`` where it is no whole number."""
+    """Return ``x`` as an int, also True and False. Raises ``Misfit`` unless it is whole."""
     if isinstance(x, int):
         return int(x)
     raise Misfit("a whole number is needed.")
@@ -110,12 +110,12 @@ def sizes(given: tuple[Value, ...]) -> tuple[int, ...]:
 
 
 def joint(*values: Value) -> tuple[int, ...]:
-    """The shape that tensors among the values are broadcast to. Raises as ``broadcast``."""
+    """The shape to which the tensors among these values broadcast. Raises as ``broadcast``."""
     return broadcast([tuple(x.shape) for x in values if isinstance(x, Tensor)])
 
 
 def broadcast(shapes: list[tuple[int, ...]]) -> tuple[int, ...]:
-    """The shape that all of these are broadcast to. Raises ``Misfit`` where there is none."""
+    """The shape to which all of these broadcast. Raises ``Misfit`` if there is none."""
     try:
         return tuple(torch.broadcast_shapes(*shapes))  # type: ignore[no-untyped-call]
     except RuntimeError:
@@ -175,7 +175,7 @@ def bmm(work: Work, /, left: Value, right: Value) -> Tensor:
 def einsum(work: Work, /, equation: str, *operands: Value) -> Tensor:
     """``einsum("bhid,bhjd->bhij", q, k)``: products of one or two tensors, summed over an axis.
 
-    Each axis has a letter; the axes without one behind the arrow are summed over.
+    Each axis has a letter; axes whose letters aren't after the arrow are summed over.
     """
     tensors = [tensor(x) for x in operands]
     terms, arrow, result = equation.replace(" ", "").partition("->")
@@ -243,7 +243,7 @@ def matmul(work: Work, /, left: Value, right: Value) -> Tensor:
             f"of the right, {inner}.{turn}"
         )
     batch = broadcast([tuple(a.shape[:-2]), tuple(b.shape[:-2])])
-    for x in (a, b):  # one is spread over the batch, or put in order, before it is multiplied
+    for x in (a, b):  # either may be copied first, for each of the batch or to be contiguous
         if math.prod(batch) > 1 or 1 not in x.stride()[-2:]:
             work.make((*batch, *x.shape[-2:]))
     work.make((*batch, m, n), read=math.prod(batch) * m * n * k // 64)
@@ -264,13 +264,13 @@ def item(x: Value, index: Value, work: Work) -> Value:
     parts = index if isinstance(index, tuple) else (index,)
     if len(parts) > MOST_AXES or any(isinstance(part, bool | Tensor | tuple) for part in parts):
         raise Misfit("an index is numbers and slices, or a single tensor of whole numbers.")
-    part: Tensor = x[index]  # type: ignore[index]  # as PyTorch takes it, or says why not
+    part: Tensor = x[index]  # type: ignore[index]  # PyTorch accepts it, or raises the reason
     work.make(tuple(part.shape))
     return part
 
 
 def softmax(work: Work, /, x: Value, dim: Value) -> Tensor:
-    """``softmax(x, dim)``: shares that sum to 1 along an axis, x's shape."""
+    """``softmax(x, dim)``: shares that sum to 1 along an axis, in x's shape."""
     x = tensor(x)
     work.make(tuple(x.shape))
     return torch.softmax(x, whole(dim))
@@ -469,7 +469,7 @@ def shape(_work: Work, /, x: Value) -> tuple[int, ...]:
     return tuple(tensor(x).shape)
 
 
-#: Functions, to call as ``f(x)`` or, but for the first line, as ``x.f()``.
+#: Functions, called as ``f(x)`` or, except those of the first line, as ``x.f()``.
 FUNCTIONS: Mapping[str, Callable[..., Any]] = MappingProxyType(
     {
         **{"ones": _constant(1.0), "zeros": _constant(0.0), "full": full, "arange": arange},

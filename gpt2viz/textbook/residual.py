@@ -50,7 +50,7 @@ class Scaled(NamedTuple):
 
 
 class Fixed(nn.Module):
-    """The identity, but no gradient flows back through it: (…, C) -> (…, C)."""
+    """The identity, through which no gradient flows back: (…, C) -> (…, C)."""
 
     def forward(self, x: Tensor) -> Tensor:
         return x.detach()
@@ -95,7 +95,7 @@ class LayerNorm(nn.Module):
 
 
 class Residual(nn.Module):
-    """The part reads the stream without a norm, and its output is added."""
+    """The part reads the stream without a norm, and its output is added to the stream."""
 
     def __init__(self, part: nn.Module) -> None:
         super().__init__()
@@ -106,7 +106,7 @@ class Residual(nn.Module):
 
 
 class PreNorm(nn.Module):
-    """GPT-2's order: the part reads a normed copy, and its output is added to the stream."""
+    """GPT-2's order: the part reads a normalized copy, and its output is added to the stream."""
 
     def __init__(self, C: int, part: nn.Module) -> None:
         super().__init__()
@@ -117,7 +117,7 @@ class PreNorm(nn.Module):
 
 
 class PostNorm(nn.Module):
-    """The order of 2017: the part reads the stream, and the sum is normed."""
+    """The order of 2017: the part reads the stream, and the sum is normalized."""
 
     def __init__(self, C: int, part: nn.Module) -> None:
         super().__init__()
@@ -151,10 +151,10 @@ def _blocks(order: str, depth: int, C: int, seed: int) -> list[PreNorm | PostNor
 def gradients(
     order: str, depth: int, straight: bool = False, C: int = 32, seed: int = 0
 ) -> list[float]:
-    """Gradient at the stream before and after each of ``growth``'s parts, over that at the end.
+    """Gradient at the stream before and after each of ``growth``'s parts, divided by the last one.
 
-    Sizes (root mean squares) for a random gradient (C,) at the end; with ``straight`` only what
-    flows back along the stream, with the parts' outputs as constants (Wang et al. 2019,
+    Sizes (root mean squares) for a random gradient (C,) at the end; with ``straight`` only the part
+    that flows back along the stream, with the parts' outputs as constants (Wang et al. 2019,
     "Learning Deep Transformer Models for Machine Translation", section 2.2).
     """
     stream = [normal(C, seed=seed).requires_grad_()]
@@ -240,7 +240,7 @@ LANES: Mapping[str, Callable[[Tensor, nn.Module, int], Tensor]] = {
 
 @lru_cache(maxsize=32)
 def lane_gradients(depth: int, lane: str, C: int = 32, seed: int = 0) -> tuple[float, ...]:
-    """The size of the gradient before and after each of ``depth`` MLPs, over that at the end.
+    """The size of the gradient before and after each of ``depth`` MLPs, divided by the last one.
 
     All layers are of one of ``LANES``. Sizes are root mean squares, for a random gradient (C,) at
     the end. The parameters of f are drawn from a seed, the same for all lanes.
@@ -275,8 +275,8 @@ class Stop(NamedTuple):
 def stops(model: Model, trace: Trace, position: int, count: int = 5) -> list[Stop]:
     """A token's residual stream, stage by stage.
 
-    First the row of the token table, then the sum with the position vector, where there is one, and
-    the sums after attention and MLP of each layer. ``count`` nearest rows are found at each. Raises
+    First the row of the token table, then the sum with the position vector, if there is one, and
+    the sums after attention and MLP of each layer, each with its ``count`` nearest rows. Raises
     ``ArgumentError`` for a trace of another model.
     """
     check_run(trace, model)

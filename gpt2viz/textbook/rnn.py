@@ -51,7 +51,7 @@ def random_attention(x: Tensor, seed: int) -> Tensor:
 def reach(T: int, C: int = 16) -> dict[str, tuple[float, ...]]:
     """The last word's dependence on each word: gradients from T − 1 words before to 0.
 
-    The size is the Frobenius norm of the Jacobian of the last output (C,) by each word (C,), the
+    The size is the Frobenius norm of the Jacobian of the last output (C,) in each word (C,), a
     mean over ``DRAWS`` random networks and texts. By the network's name.
     """
     by_network = {}

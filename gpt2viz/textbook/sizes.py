@@ -58,7 +58,7 @@ def parts(config: GPT2Config) -> dict[str, int]:
 
 @lru_cache(maxsize=16)
 def count_parameters(config: GPT2Config) -> int:
-    """The same total, counted in a model of that size on the meta device, without memory."""
+    """The same total, counted in a model of that size on the meta device, which uses no memory."""
     with torch.device("meta"):
         return sum(weights.numel() for weights in GPT2(config).parameters())
 

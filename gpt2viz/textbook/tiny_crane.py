@@ -3,9 +3,9 @@
 Five tokens, four channels, one layer of two heads with two channels each, and an MLP of three
 neurons. All weights were set by hand, none was learned. The first two channels are how thing-like
 and how action-like a word is, the last two are a clock hand that makes a quarter turn at each
-position. It is GPT-2 (Radford et al. 2019) but for what would spoil whole numbers: there is no
-LayerNorm, ReLU replaces GELU, only the MLP's first layer has biases, and it has fewer neurons than
-four times the channels.
+position. It is GPT-2 (Radford et al. 2019) except for whatever would spoil whole numbers: there is
+no LayerNorm, ReLU replaces GELU, only the MLP's first layer has biases, and it has fewer neurons
+than four times the channels.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Head(NamedTuple):
 class Tables(NamedTuple):
     """All weights of the tiny crane. C = 4 channels, hs = 2, F = 3 neurons.
 
-    ``tokens`` (n_vocab, C) have a row a token, ``positions`` (n_positions, C) a row a position.
+    ``tokens`` (n_vocab, C) has a row per token, ``positions`` (n_positions, C) one per position.
     ``merge`` (C, nh · hs) is W_O. The MLP's first layer is ``widen`` (F, C) with ``bias`` (F,), its
     second ``back`` (C, F).
     """
@@ -53,7 +53,7 @@ class Tables(NamedTuple):
 
 #: W_V: the first two channels of a vector, unchanged.
 _WORD = ((1, 0, 0, 0), (0, 1, 0, 0))
-#: Head 0 attends to the thing that acts: its query matches a thing that is no action.
+#: Head 0 attends to the thing that acts: its query matches a thing that isn't an action.
 _WHO = Head(q=((1, 1, 0, 0), (1, 1, 0, 0)), k=((1, 0, 0, 0), (0, -2, 0, 0)), v=_WORD)
 #: Head 1 attends to the previous word: its query is the hand, turned back by a quarter.
 _BEFORE = Head(q=((0, 0, 0, -2), (0, 0, 2, 0)), k=((0, 0, 2, 0), (0, 0, 0, 2)), v=_WORD)

@@ -1,6 +1,6 @@
-"""Make the bundled model again: corpus, tokenizer, training, export, evaluation.
+"""Reproduce the bundled model: corpus, tokenizer, training, export, evaluation.
 
-These are programs, whose process is their own: tuned before they load torch.
+These are programs, so they tune their own process before they load torch.
 """
 
 from gpt2viz.model.tuning import tune_process

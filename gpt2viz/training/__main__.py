@@ -1,6 +1,6 @@
 """``python -m gpt2viz.training --corpus FILE --out FOLDER``: from a corpus to a checkpoint folder.
 
-The run's state is kept under ``--work``; the same command goes on where it was cut off.
+The run's state is kept in ``--work``; the same command resumes after an interruption.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from gpt2viz.training.train import MILESTONE, STATE, Trainer
 def tokenize(
     corpus: Corpus, more: Corpus | None, recipe: Recipe, folder: Path
 ) -> tuple[Stream, Ids]:
-    """Learn the BPE, or read it where ``folder`` has it, and encode: (training, held-out rows).
+    """Learn the BPE, or read it if ``folder`` has it, and encode: (training, held-out rows).
 
-    ``more`` are further books, all of them to train on. The tokens are kept in ``folder`` too.
+    ``more`` are further books, only for training. The tokens are kept in ``folder`` too.
     """
     if not (folder / "merges.txt").is_file():
         save_bpe(train_bpe(corpus.train, recipe.vocab_size), folder)
@@ -47,9 +47,9 @@ def tokenize(
 
 
 def encode(tokenizer: Tokenizer, books: tuple[str, ...], path: Path) -> Text:
-    """The tokens of all paragraphs, each with its line's end; read from ``path`` if it is there.
+    """The tokens of all paragraphs, each with its line's end; read from ``path`` if it exists.
 
-    Raises ``GPT2VizError`` where it holds those of other texts.
+    Raises ``GPT2VizError`` if it holds those of other texts.
     """
     digest = sha256("\n".join(books).encode()).hexdigest()
     if not path.is_file():

@@ -19,7 +19,7 @@ Ids = NDArray[np.int64]
 
 SHORTEST_SPAN = 6
 UNSCORED = -100
-"""In place of an expected token: whatever the model says there counts neither way."""
+"""In place of an expected token: the prediction there doesn't count."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,7 +30,7 @@ class Text:
     starts: Ids
 
     def windows(self, rows: int, length: int, rng: np.random.Generator, end: int) -> Ids:
-        """Text of shape (rows, length): half the rows start a paragraph, half start anywhere.
+        """Rows of text (rows, length): half of them start with a paragraph, half start anywhere.
 
         A typed sentence starts a paragraph, so the model has to be trained on tokens such as "A" at
         position 0. Half of those rows have ``end``, the id of ``<|endoftext|>``, before them.
@@ -69,8 +69,8 @@ class Stream:
 
         A span has from 6 tokens to half the row, drawn for every row, so that the earlier
         occurrence is at no fixed distance. Shorter ones could be guessed without attention. Also
-        returned is which tokens are predictable: none of the first occurrence, nor the first token
-        of the second. Both (rows, length).
+        returns which tokens are predictable: none of the first occurrence, nor the first token
+        of the second. Both are (rows, length).
         """
         ids, predictable = np.empty((rows, length), np.int64), np.zeros((rows, length), bool)
         for row in range(rows):

@@ -15,9 +15,9 @@ from gpt2viz.training.targets import TARGETS, Figures, best_head
 
 #: The name of the first-token score over the first 16 tokens of a paragraph.
 FIRST_OF_OPENING = "first token, of 16"
-#: The scores whose best head is reported along a training.
+#: The scores whose best head is reported during training.
 REPORTED = ("previous token", "induction")
-#: The file beside the card that lists the books of which nothing is held out.
+#: The file beside the card that lists the books without a held-out part.
 FURTHER = "further_books.csv"
 
 
@@ -28,7 +28,7 @@ def table(head: tuple[str, ...], rows: list[tuple[Any, ...]]) -> str:
 
 
 def targets_text(figures: Mapping[str, Figures]) -> str:
-    """A table (Markdown): of every target the limit and each model's figure, by its name.
+    """A table (Markdown): for every target the limit and each model's figure, by its name.
 
     A ✗ after a figure marks a missed target.
     """
@@ -166,7 +166,7 @@ def recipe_text(recipe: Recipe, run: dict[str, Any], hardware: str) -> str:
 
 
 def _row(nudge: Nudge, recipe: Recipe, curves: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
-    """A nudge's row: its head, habit and time, the head's score soon after, and at last."""
+    """A nudge's row: its head, habit and time, and the head's score soon after and at the end."""
     layer, head = nudge.layer, nudge.head
     end = nudge.start + nudge.steps
     others = [n.start for n in recipe.nudges if (n.layer, n.head) == (layer, head)]
@@ -196,7 +196,7 @@ def reading_text(recipe: Recipe, run: dict[str, Any]) -> str:
 
 
 def books_text(books: list[dict[str, Any]], more: list[dict[str, Any]]) -> str:
-    """The texts read: ``books`` whose ends are held out, and the number of ``more`` books."""
+    """The training texts: ``books`` whose ends are held out, and the number of ``more`` books."""
     sentence = (
         f"{len(books)} books of Project Gutenberg, which lists them as in the public domain in the "
         "United States; elsewhere your own country's law decides. The last 2 % of every book were "
@@ -223,7 +223,7 @@ def model_card(
     """The whole README.md of a model folder.
 
     ``books`` and ``more`` are the manifests' entries (gutenberg_id, title, author, chars); ``run``
-    is ``training.json``. Raises ``KeyError`` where one of them lacks a field.
+    is ``training.json``. Raises ``KeyError`` if one of them lacks a field.
     """
     listed = [(b["gutenberg_id"], b["title"], b["author"], f"{b['chars']:,}") for b in books]
     limits = (

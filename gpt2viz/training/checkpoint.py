@@ -1,4 +1,4 @@
-"""Writes a checkpoint folder: a byte-level BPE tokenizer, and the weights.
+"""Write a checkpoint folder: a byte-level BPE tokenizer, and the weights.
 
 GPT-2's variant (Radford et al. 2019) of Sennrich et al. 2016. The `tokenizers` library learns the
 merges, and GPT-2's ``vocab.json`` and ``merges.txt`` are written. Ids follow the order of the
@@ -82,7 +82,7 @@ def train_bpe(
 ) -> Tokenizer:
     """Train a BPE of ``vocab_size`` tokens: the 256 bytes, the merges, and ``<|endoftext|>``.
 
-    Deterministic for the same texts. Raises ``CorpusError`` where the texts are too short for so
+    Deterministic for the same texts. Raises ``CorpusError`` if the texts are too short for so
     many.
     """
     tokenizer = Tokenizer(models.BPE())

@@ -13,8 +13,8 @@ from gpt2viz.errors import GPT2VizError
 SEPARATOR = "<|endoftext|>"
 HELD_OUT_SHARE = 0.02
 OVERLAP = 13
-"""Words in a row that a training paragraph may not share with held-out text (Brown et al. 2020,
-"Language Models are Few-Shot Learners", appendix C, look for as many)."""
+"""A training paragraph may not share this many consecutive words with held-out text (as in Brown
+et al. 2020, "Language Models are Few-Shot Learners", appendix C)."""
 
 
 class CorpusError(GPT2VizError):
@@ -48,10 +48,10 @@ def read_corpus(path: Path) -> Corpus:
 
 
 def split_book(book: str, share: float = HELD_OUT_SHARE) -> tuple[str, str]:
-    """Cut a book into (training part, held-out part) at a paragraph's end, where there is one.
+    """Cut a book into (training part, held-out part), at the end of a paragraph if possible.
 
     The held-out part is at least the last ``share`` of the characters: the cut moves back to the
-    end of the paragraph before it, and stays in place where the book is a single paragraph.
+    end of the previous paragraph, unless the book is a single paragraph.
     """
     cut = len(book) - int(len(book) * share)
     paragraph = book.rfind("\n", 0, cut)
@@ -60,7 +60,7 @@ def split_book(book: str, share: float = HELD_OUT_SHARE) -> tuple[str, str]:
 
 
 def without_overlap(texts: Iterable[str], held_out: Iterable[str]) -> tuple[str, ...]:
-    """The texts without the paragraphs that share ``OVERLAP`` words in a row with held-out text.
+    """The texts without paragraphs that share ``OVERLAP`` consecutive words with held-out text.
 
     Compares letters and digits in lower case: books quote each other with other punctuation.
     """
@@ -72,7 +72,7 @@ def without_overlap(texts: Iterable[str], held_out: Iterable[str]) -> tuple[str,
 
 
 def known_runs(texts: Iterable[str], others: Iterable[str]) -> list[tuple[int, int]]:
-    """Of each text: how many of its runs of ``OVERLAP`` words the others have too, and its total.
+    """For each text: how many of its runs of ``OVERLAP`` words the others also have, and its total.
 
     Each different run of a text is counted once; a run never crosses a paragraph.
     """

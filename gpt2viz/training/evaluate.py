@@ -1,7 +1,7 @@
 """``python -m gpt2viz.training.evaluate --corpus FILE --model FOLDER``: what a model has learned.
 
 Prints the figures beside those of n-grams; ``--write`` stores them as ``evaluation.json`` beside
-the weights, with a held-out sample that they can be checked on, and writes the model card from
+the weights, with a held-out sample to check them on, and writes the model card from
 them.
 """
 
@@ -42,7 +42,7 @@ from gpt2viz.training.targets import best_of, first_view, mean_largest, most_ali
 PERIODS = (16, 32, 64)
 HEAD_ROWS = 16  # contexts of held-out text that every head is scored on
 OPENING = 16  # tokens, about a typed sentence
-HIGH = 0.4  # the lowest score that names a head's role
+HIGH = 0.4  # the lowest score that determines a head's role
 PROMPTS = (
     *("A crane ate fish", "Once upon a time", "The king and the queen", "She sat by the river"),
     *("Alice was beginning", '"Who are you?" said', "The dog ran", "It was a dark night"),
@@ -191,7 +191,7 @@ def xz_bits(corpus: Corpus) -> float:
 
 
 def roles(scores: dict[str, list[list[float]]]) -> list[list[str]]:
-    """The name of every head's highest score, or "" below ``HIGH``: n_layer lists of nh."""
+    """The name of every head's highest score, "" if that is below ``HIGH``: n_layer lists of nh."""
 
     def role(layer: int, head: int) -> str:
         best, name = max((layers[layer][head], name) for name, layers in scores.items())
@@ -255,14 +255,14 @@ def sample_of(corpus: Corpus, n_characters: int = 1500, n_books: int = 4) -> str
 
 
 def _compare(model: gpt2viz.Model, figures: dict[str, Any], other: Path, corpus: Corpus) -> None:
-    """Print the targets of two models, and which reaches more of them."""
+    """Print the targets for two models, and which model reaches more of them."""
     theirs = target_figures(gpt2viz.load_model(other), "\n".join(corpus.held_out))
     both = {model.name: figures, f"{other.name}, beside": theirs}
     print(f"\n{targets_text(both)}\n\nBest: {best_of(both)}")
 
 
 def _list(books: list[dict[str, Any]], path: Path) -> None:
-    """Write a table of books (CSV), or delete it where there are none."""
+    """Write a table of books (CSV), or delete it if there are none."""
     path.unlink(missing_ok=True)
     if books:
         with path.open("w", encoding="utf-8", newline="") as file:

@@ -1,8 +1,8 @@
-"""``python -m gpt2viz.training.held_out --corpus FILE --out FOLDER``: the part held out.
+"""``python -m gpt2viz.training.held_out --corpus FILE --out FOLDER``: the held-out texts.
 
-These texts measure a model and are never trained on.
+These texts are for measuring a model and are never trained on.
 
-One text file for each book of the corpus, numbered as they stand there, from 0.
+One text file for each book of the corpus, numbered in its order, from 0.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from tokenizers import Tokenizer
 from gpt2viz.training.batches import Ids
 from gpt2viz.training.corpus import Corpus, CorpusError, read_corpus
 
-#: Contexts that a training is measured on.
+#: Contexts that a training run is measured on.
 HELD_OUT_ROWS = 32
 
 
 def write_held_out(corpus: Path, folder: Path) -> list[Path]:
     """Write the held-out end of every book to a file of its own; their paths, in order.
 
-    Raises ``CorpusError`` for a corpus that can't be read, or a folder that holds texts already.
+    Raises ``CorpusError`` for a corpus that can't be read, or a folder that already holds texts.
     """
     texts = read_corpus(corpus).held_out
     if any(folder.glob("*.txt")):

@@ -12,7 +12,7 @@ whether it is 1, 2 or more, and Nₖ(h) the tokens that followed h once, twice, 
 
     P(w | h) = (c(h w) − D(c(h w)) + (D₁ N₁(h) + D₂ N₂(h) + D₃ N₃(h)) P(w | h')) / c(h)
 
-where all orders but the highest count, in place of c(h w), the different tokens before h w.
+where all orders but the highest replace c(h w) by the number of different tokens before h w.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class NGrams:
     def __init__(self, ids: Ids, vocab_size: int, order: int = 5) -> None:
         """Count the n-grams of token ids (N,), each from 0 to ``vocab_size`` - 1.
 
-        Raises ``ValueError`` where the text is shorter than ``order`` tokens, or an id is outside.
+        Raises ``ValueError`` if the text is shorter than ``order`` tokens, or an id is outside.
         """
         if len(ids) < order or order < 1:
             raise ValueError(f"{len(ids)} tokens are too few to count n-grams of {order}")
@@ -57,7 +57,7 @@ class NGrams:
             raise ValueError(f"a token id is outside 0 … {vocab_size - 1}")
         self.vocab_size = vocab_size
         counted: list[tuple[Ids, Ids, Ids, int, Ids]] = []
-        positions, contexts = np.zeros(len(ids) + 1, np.int64), 1  # the empty n-gram, everywhere
+        positions, contexts = np.zeros(len(ids) + 1, np.int64), 1  # the empty n-gram at each
         befores: list[Ids] = []
         for n in range(1, order + 1):
             whole = positions[: len(ids) - n + 1] * vocab_size + ids[n - 1 :]
@@ -78,7 +78,7 @@ class NGrams:
     def witten_bell(self, rows: Ids) -> Numbers:
         """P of every token by every order: rows (B, T) -> (order, B, T).
 
-        Order n sees at most the n - 1 tokens before, and none outside the token's own row. For a
+        Order n sees at most the previous n - 1 tokens of the token's own row. For a
         context with a count of 0 the probability is that of the next lower order.
         """
         probabilities = np.empty((len(self._levels), *rows.shape))
@@ -135,7 +135,7 @@ def _discount(level: _Level, counts: Ids, of: Ids, at: Ids, lower: Numbers) -> N
 def _discounts(counts: Ids) -> Numbers:
     """D of counts 0, 1, 2 and more, from how many n-grams were counted 1 to 4 times: (4,).
 
-    Chen & Goodman 1999, equation 17. Where a small text has no n-gram for one of these counts, or a
+    Chen & Goodman 1999, equation 17. If a small text has no n-gram with one of these counts, or a
     discount would be negative, it is half a count.
     """
     n1, n2, n3, n4 = (int((counts == k).sum()) for k in (1, 2, 3, 4))

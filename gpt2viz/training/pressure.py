@@ -2,8 +2,8 @@
 
 A nudge is an extra loss on one head for some steps of a run. A head that was nudged to attend to
 the previous token keeps doing so afterwards, since copying relies on it (Olsson et al. 2022); a
-head without use may lose the habit again. Heads of a small model are often copies of each other; a
-loss on pairs with nearly equal weights on the same rows makes them differ.
+head that nothing uses may lose the habit again. Heads of a small model are often copies of each
+other; a loss on pairs with nearly equal weights on the same rows makes them differ.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from gpt2viz.run.forward import listening
 from gpt2viz.training.recipe import Nudge
 
 ALIKE_FROM = 0.7
-"""Cosine similarity of two heads' weights from which they count as doing the same."""
+"""The least cosine similarity of two heads' weights for them to count as doing the same."""
 ALIKE_TOKENS = 96
-"""Tokens of a row that the similarity is taken over."""
+"""The tokens of a row over which the similarity is measured."""
 
 
 def watch(network: GPT2) -> AbstractContextManager[Mapping[str, Tensor]]:
-    """Collect the queries and keys (B, nh, T, hs) of every layer's last forward in the block, in
-    the autograd graph, by the names of their modules."""
+    """Collect every layer's queries and keys (B, nh, T, hs) of the last forward pass in the block,
+    in the autograd graph, by the names of their modules."""
     layers = range(len(network.h))
     return listening(network, [f"h.{n}.attn.{name}" for n in layers for name in "qk"])
 
@@ -47,8 +47,8 @@ def _weights(seen: Mapping[str, Tensor], layer: int, rows: slice, n_tokens: int)
 def nudge_loss(seen: Mapping[str, Tensor], nudge: Nudge, read: np.ndarray) -> Tensor:
     """Mean −ln of the head's weight on its habit's targets, over the queries that have any.
 
-    ``read`` (B, T) are the token ids of the forward. The first query is left out. Raises
-    ``KeyError`` where there is no such habit, ``ValueError`` where it has no targets.
+    ``read`` (B, T) are the token ids of the forward pass. The first query is left out. Raises
+    ``KeyError`` if there is no such habit, ``ValueError`` if it has no targets.
     """
     T = read.shape[1]
     habit = SCORES[nudge.toward].targets
@@ -63,7 +63,7 @@ def nudge_loss(seen: Mapping[str, Tensor], nudge: Nudge, read: np.ndarray) -> Te
 
 
 def alike_loss(seen: Mapping[str, Tensor], rows: slice) -> Tensor:
-    """Sum over all pairs of heads of (cosine similarity − ``ALIKE_FROM``)², where it is positive.
+    """Sum over all pairs of heads of (cosine similarity − ``ALIKE_FROM``)², if that is positive.
 
     The cosine is ``gpt2viz.analysis.patterns``'s, over the first tokens of ``rows``.
     """

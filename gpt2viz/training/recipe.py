@@ -1,7 +1,7 @@
 """A training run from first to last step, as plain values.
 
-A recipe and a corpus determine the weights: the batch of step s is a function of the seed and s
-alone, so that an interrupted run resumes with the same batches.
+A recipe and a corpus determine the weights: the batch of step s depends only on the seed and s,
+so an interrupted run resumes with the same batches.
 """
 
 from __future__ import annotations
@@ -30,23 +30,23 @@ class Phase:
     repeated: float
     own: float = 1.0
     last_rate: float = 1.0
-    """The learning rates at the phase's end, as a share of the highest: the rates fall or rise
-    along a line to it, from those of the phase before."""
+    """The learning rates at the phase's end, as a share of the highest: the rates change
+    linearly to it, from those of the previous phase."""
 
     @property
     def tokens(self) -> int:
-        """Tokens that one step reads: B T."""
+        """Tokens in one step: B · T."""
         return self.batch * self.length
 
     @property
     def repeated_rows(self) -> int:
-        """Rows of a batch that are random spans: its last ones."""
+        """The number of rows of a batch that are random spans: its last ones."""
         return round(self.batch * self.repeated)
 
 
 @dataclass(frozen=True)
 class Nudge:
-    """An extra loss on one head for some steps, and nothing afterwards.
+    """An extra loss on one head, only for some steps.
 
     ``toward`` is a score of ``gpt2viz.analysis.scores``; the loss is ``weight`` times the mean of
     −ln (the head's attention weight on that habit's targets).
@@ -86,8 +86,8 @@ class Recipe:
         Phase(steps=25, batch=8, length=256, repeated=0.125, own=0.6, last_rate=0.3),
         Phase(steps=575, batch=8, length=256, repeated=0.125, own=0.6, last_rate=0.01),
     )
-    """Short rows come first: on them copying from the context is learned soonest. The last two let
-    one head learn to rest on the first token: see ``nudges``."""
+    """Short rows come first: on them the model learns to copy from the context soonest. The last
+    two let one head learn to rest on the first token: see ``nudges``."""
     nudges: tuple[Nudge, ...] = (
         Nudge(layer=0, head=0, toward="previous token", steps=150),
         Nudge(layer=0, head=1, toward="duplicate token", steps=300),
@@ -95,9 +95,9 @@ class Recipe:
         Nudge(layer=2, head=7, toward="first token", steps=1000),
         Nudge(layer=2, head=7, toward="first token", steps=75, weight=1.0, start=16_500),
     )
-    """Of the heads nudged toward the first token at the start none rested there any longer at step
-    2,000, when rows had grown to whole contexts. 2.7 had found nothing else to do by step 16,500:
-    with its mean output in place of its output a token cost 0.001 nats more. So it was nudged once
+    """None of the heads nudged toward the first token at the start still rested there at step
+    2,000, when rows had grown to whole contexts. 2.7 had no other use by step 16,500: replacing
+    its output by the mean raised the loss by 0.001 nats per token. So it was nudged once
     more, at rates of less than a third."""
     alike: float = 1.0
     """Weight of the loss on heads that do the same (see ``gpt2viz.training.pressure``)."""
@@ -109,7 +109,7 @@ class Recipe:
     """Steps in which the rates rise from 0."""
     milestone: int = 500
     """After so many steps the weights are rounded to float16, as they would be shipped, and the
-    optimizers start anew: such a milestone is all that another machine needs to go on."""
+    optimizers are reset: such a milestone is all that another machine needs to resume."""
     rewarm: int = 25
     """Steps in which the rates rise again after a milestone."""
     points: tuple[int, ...] = (
@@ -117,7 +117,7 @@ class Recipe:
         *(4000, 5600, 7200, 8800, 9500, 10400, 12000, 13600, 15200, 16500),
         *(16575, 16700, 16850, 17100),
     )
-    """Steps after which every head is measured: closest where they change fastest."""
+    """Steps after which every head is measured: densest where heads change fastest."""
     seed: int = 20261122
 
     @property
@@ -135,7 +135,7 @@ class Recipe:
         return sum(done * phase.tokens for phase, done in self.phases_until(step))
 
     def phases_until(self, step: int) -> Iterator[tuple[Phase, int]]:
-        """Each phase that has begun before a step, and how many of its steps are done by then."""
+        """Each phase that began before a step, and how many of its steps are done by then."""
         for phase in self.phases:
             if step > 0:
                 yield phase, min(step, phase.steps)
@@ -177,7 +177,7 @@ class Recipe:
         return same and began[0] == began[1] and self._plan(step) == other._plan(step)
 
     def _plan(self, step: int) -> list[tuple[int, Phase]]:
-        """The steps done of each phase up to ``step``; at a constant rate no more counts."""
+        """The steps of each phase done by ``step``; at a constant rate nothing else matters."""
         plan, before = [], 1.0
         for phase, done in self.phases_until(step):
             even = phase.last_rate == before

@@ -1,9 +1,9 @@
-"""``python -m gpt2viz.training.steps --corpus FILE --run OUT --model FOLDER``: points to ship.
+"""``python -m gpt2viz.training.steps --corpus FILE --run OUT --model FOLDER``: checkpoints to ship.
 
-Of the checkpoints that a training kept below ``OUT/steps`` some are chosen, packed into a few bits
-a number and written to ``FOLDER/steps``, beside the model that the last of them became. Each is
-measured again as it is stored, and ``training.json`` there holds what was found: what is shown of a
-point is true of the weights that are shipped.
+Some of the checkpoints that a training run kept in ``OUT/steps`` are chosen, packed into a few bits
+per number and written to ``FOLDER/steps``, beside the final model. Each is measured again as
+stored, and ``training.json`` there holds the results: so the numbers shown of a checkpoint are
+those of the weights that are shipped.
 """
 
 from __future__ import annotations
@@ -61,10 +61,10 @@ def pick(points: Sequence[Mapping[str, Any]], count: int) -> list[int]:
 def keep_steps(
     run: Path, folder: Path, held_out: Ids, count: int = COUNT, bits: int = BITS
 ) -> list[int]:
-    """Write ``count`` of a ``run``'s checkpoints beside the model in ``folder``; their steps.
+    """Write ``count`` of a ``run``'s checkpoints beside the model in ``folder``; return the steps.
 
-    They are measured on ``held_out`` (rows, T). Raises ``GPT2VizError`` where the model isn't
-    identical to the run's last checkpoint, or the folder has packed checkpoints already.
+    They are measured on ``held_out`` (rows, T). Raises ``GPT2VizError`` if the model isn't
+    identical to the run's last checkpoint, or the folder already has packed checkpoints.
     """
     checkpoints, model = gpt2viz.load_steps(run), gpt2viz.load_model(folder)
     stored = read_json(run / RECORD)

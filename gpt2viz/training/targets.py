@@ -68,7 +68,7 @@ def best_head(layers: Sequence[Sequence[float]]) -> tuple[float, str]:
 
 @dataclass(frozen=True)
 class Target:
-    """One figure of a model, and its ``limit``, ``at`` most or at least."""
+    """One figure of a model, which has to be ``at`` most or at least the ``limit``."""
 
     what: str
     at: Literal["most", "least"]

@@ -31,7 +31,7 @@ from gpt2viz.training.recipe import Phase, Recipe
 EMBEDDING_STD = 0.05
 WAVE_HEIGHT = 0.2
 LONGEST = 1000.0
-"""Base of the waves' lengths: they grow from 2π to 1,000 · 2π tokens."""
+"""The base of the wavelengths, which grow from 2π to 1,000 · 2π tokens."""
 
 
 def new_network(recipe: Recipe) -> GPT2:
@@ -107,7 +107,7 @@ class Trainer:
         """``held_out`` (B, T) are rows of text that are never trained on.
 
         A folder with a milestone but no state resumes from there. Raises ``GPT2VizError``
-        where ``folder`` holds the state of another recipe's run.
+        if ``folder`` holds the state of another recipe's run.
         """
         self.recipe, self.stream, self.held_out, self.folder = recipe, stream, held_out, folder
         self.device = torch.device(device)
@@ -183,7 +183,7 @@ class Trainer:
     def _pressure(self, seen: Mapping[str, Tensor], read: Ids, phase: Phase) -> Tensor:
         """The auxiliary losses at this step: its nudges, and the loss on similar heads.
 
-        The latter on each kind of rows apart: text hides similar copying, repeated rows the rest.
+        The latter on each kind of rows separately: heads may be alike on only one of them.
         """
         added = torch.zeros((), device=self.device)
         for nudge in self.recipe.nudges:

@@ -17,7 +17,7 @@ from gpt2viz.pictures.plotly import wiring
 from gpt2viz.pictures.plotly.lens import draw_curves as draw_lens
 from gpt2viz.pictures.plotly.series import draw_bars, draw_curves, draw_points
 
-#: The look of all: the page's own background, and texts for the pointer that begin on the left.
+#: The look of all: the page's own background, and the pointer's texts aligned on the left.
 LOOK = {"plot_bgcolor": "rgba(0,0,0,0)", "hoverlabel": {"align": "left"}}
 #: The function that draws each kind, all but matrices.
 CHARTS: dict[type[Picture], Callable[..., dict[str, Any]]] = {

@@ -8,7 +8,7 @@ from gpt2viz.pictures.palette import Palette
 from gpt2viz.pictures.picture import ENTROPY, LENS_ROW, RANK, Lens
 from gpt2viz.pictures.plotly.matrices import boxes, heading, markup
 
-# At the lower edge, whatever the height: a share of it would lie on the numbers of a low axis.
+# At the lower edge, whatever the height: a share of it would cover the numbers of a short axis.
 _AT_BOTTOM = {"orientation": "h", "x": 1, "xanchor": "right"}
 _AT_BOTTOM |= {"y": 0, "yref": "container", "yanchor": "bottom"}
 #: The axes of ranks and of bits.
@@ -22,9 +22,9 @@ _NUMBERS, _LEGEND = 60, 30
 
 
 def draw_curves(picture: Lens, colors: Palette, *, named: bool = True) -> dict[str, Any]:
-    """Rank and entropy alone, their rows as high as those of the matrix on the canvas beside.
+    """Rank and entropy alone, in rows as high as those of the matrix on the canvas beside them.
 
-    Rows are ``named`` unless that matrix stands beside.
+    Rows are ``named`` unless that matrix is there.
     """
     left, right = boxes(2, 2)
     rows = {

@@ -91,7 +91,7 @@ def markup(text: str) -> str:
 def margins(panels: Sequence[Panel], *, legend: bool, bar: bool) -> dict[str, Any]:
     """Margins around the pictures, from the longest names.
 
-    Plotly can find them itself (``automargin``), but then draws everything twice: 0.16 s instead
+    Plotly can compute them itself (``automargin``), but then draws everything twice: 0.16 s instead
     of 0.04 s for twelve heads.
     """
     titles = max(20 * len(p.title.splitlines()) + 2 + 16 * bool(p.part) for p in panels)

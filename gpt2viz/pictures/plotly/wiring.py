@@ -113,7 +113,7 @@ def _curve(wire: Wire, row: int) -> NDArray[np.float64]:
 
 
 def _letters(picture: Wiring, colors: Palette, row: int) -> Iterator[dict[str, Any]]:
-    """Q, K or V on every edge, not to rely on colour; a click on one chooses it."""
+    """Q, K or V on every edge, so as not to rely on colour; a click on one chooses it."""
     positions = _free_positions(picture, row)
     for into, (role, _dash) in _LOOKS.items():
         mine = [n for n, wire in enumerate(picture.wires) if wire.edge.into == into]
