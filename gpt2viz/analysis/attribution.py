@@ -101,7 +101,7 @@ def rollout(trace: Trace, layer: int) -> Array:
     leave without contributions are left out, and a layer of such heads mixes nothing. Raises
     ``PlaceError`` for a layer that the model doesn't have.
     """
-    trace.stage("q", layer)  # raises where there is no such layer
+    trace.stage("q", layer)  # raises if there is no such layer
     identity: Array = np.eye(len(trace.tokens), dtype=np.float32)
     mixed = identity
     for n in range(layer + 1):

@@ -17,7 +17,7 @@ from gpt2viz.run.trace import Trace
 
 
 class Pair(NamedTuple):
-    """A token of each text, by position from 0; None where one text has no counterpart.
+    """A token of each text, by position from 0; None if one text has no counterpart.
 
     ``same`` is True if both are the same token of the vocabulary.
     """

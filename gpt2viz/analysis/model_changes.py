@@ -221,7 +221,7 @@ def equal_weights(a: nn.Module, b: nn.Module) -> bool:
 
 
 def equal_words(before: Model, after: Model) -> str:
-    """Say which layers and heads are bit for bit the same; "" where none is."""
+    """Say which layers and heads are bit for bit the same; "" if none is."""
     if equal_weights(before.network, after.network):
         return sentence("changes.equal", before=before.name, after=after.name)
     pairs = zip(before.network.blocks, after.network.blocks, strict=True)

@@ -84,7 +84,7 @@ def _path(model: Model, what: str) -> Path | None:
 
 
 def _read(path: Path) -> Arrays | None:
-    """Read a file and note that it was used; None where there is none, or it is broken."""
+    """Read a file and note that it was used; None if there is none, or it is broken."""
     try:
         with path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
             arrays = dict(stored)

@@ -171,12 +171,12 @@ def stored_numbers(folder: Path) -> dict[str, int]:
 
 
 def files_of(folder: Path) -> list[Path]:
-    """The files that hold a model's weights. Raises ``CheckpointError`` where there are none."""
+    """The files that hold a model's weights. Raises ``CheckpointError`` if there are none."""
     return [folder] if is_gguf(folder) else weight_files(folder)
 
 
 def read_config(folder: Path) -> ModelConfig:
-    """The sizes of the model in a folder. Raises ``CheckpointError`` where it can't be read."""
+    """The sizes of the model in a folder. Raises ``CheckpointError`` if it can't be read."""
     values = config_values(folder)
     with _naming(folder):
         return config_from(values)

@@ -28,7 +28,7 @@ from gpt2viz.model.mask import hidden_pairs
 class Past(NamedTuple):
     """Queries, keys and values of the P tokens before the given ones: (B, nh, P, hs).
 
-    ``q`` is None where the scores of these queries aren't needed.
+    ``q`` is None if the scores of these queries aren't needed.
     """
 
     q: Tensor | None
@@ -274,7 +274,7 @@ class GPT2(transformer.Transformer):
         query must have a key left to see.
         ``past`` is what every layer computed for P tokens before ``ids``, in a run with
         the mask on: they aren't run again. Keys and values are then of all P + T tokens.
-        Raises ``ContextError`` where P + T is more than ``n_positions``.
+        Raises ``ContextError`` if P + T is more than ``n_positions``.
         """
         first = past[0].k.shape[2] if past else 0
         T = first + ids.shape[1]

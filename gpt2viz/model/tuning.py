@@ -70,11 +70,11 @@ def tune_process() -> Tuning:
         name, value = SLEEP
         if "torch" not in sys.modules:
             os.environ.setdefault(name, value)
-        _done = Tuning(os.environ.get(name) == value, _multiply_alone())
+        _done = Tuning(os.environ.get(name) == value, _use_one_thread())
     return _done
 
 
-def _multiply_alone() -> bool:
+def _use_one_thread() -> bool:
     """Set OpenBLAS to one thread; True if that was possible.
 
     NumPy is already loaded, so a variable would do nothing, and the spinning can't be changed.

@@ -97,7 +97,7 @@ def headers(folder: Path) -> dict[str, Stored]:
 
 
 def weight_files(folder: Path) -> list[Path]:
-    """The files that hold a folder's weights. Raises ``CheckpointError`` where there are none."""
+    """The files that hold a folder's weights. Raises ``CheckpointError`` if there are none."""
     if is_there(folder / "model.safetensors"):
         return [folder / "model.safetensors"]
     index = folder / "model.safetensors.index.json"

@@ -121,7 +121,7 @@ class Sheet:
     def end(self, caption: Iterable[str], height: int | None, under: float) -> None:
         """Write a caption, and end the sheet ``under`` pixels below it, or at a ``height``.
 
-        Raises ``ExportError`` where that is too small for all of it.
+        Raises ``ExportError`` if that is too small for all of it.
         """
         size = self.size(FONT_SIZE)
         for line in caption_lines(caption, self.width, size):

@@ -367,7 +367,7 @@ def _bar(
 
 
 def _check_room(sheet: Sheet, room: float, least: float, what: str) -> None:
-    """Raise ``ExportError`` where ``room`` is fewer pixels than the ``least`` for ``what``."""
+    """Raise ``ExportError`` if ``room`` is fewer pixels than the ``least`` for ``what``."""
     if room < least:
         needed = (sheet.width - room + least) / 96 * 2.54
         raise ExportError(f"{what} need a picture at least {needed:.1f} cm wide.")

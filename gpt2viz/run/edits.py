@@ -249,7 +249,7 @@ def head_scale_factors(edits: Sequence[Edit], layer: int, n_head: int) -> Array:
     """The factors that edits put on the contributions of a layer's heads: (nh,).
 
     1 for an unedited head, the factor for a scaled one; 0 if its output is 0, or a mean, to which
-    no key of this text contributes. Raises ``EditError`` where the run isn't a sum over this text's
+    no key of this text contributes. Raises ``EditError`` if the run isn't a sum over this text's
     tokens, as ``check_decomposable`` does.
     """
     check_decomposable(edits)
@@ -289,7 +289,7 @@ def nonlinear_edits(edits: Iterable[Edit]) -> tuple[Edit, ...]:
 
 
 def check_decomposable(edits: Iterable[Edit]) -> None:
-    """Raise ``EditError`` where a run can't be decomposed into its tokens' contributions."""
+    """Raise ``EditError`` if a run can't be decomposed into its tokens' contributions."""
     for edit in nonlinear_edits(edits):
         raise EditError(f"This run can't be taken apart: {edit} {edit.declared.opaque}.")
 

@@ -29,7 +29,7 @@ class MeanReference:
     ids: str
 
     def check_made_by(self, model: Model) -> None:
-        """Raise ``ArgumentError`` where another model made the runs, as ``Trace.check_made_by``."""
+        """Raise ``ArgumentError`` if another model made the runs, as ``Trace.check_made_by``."""
         self.first.check_made_by(model)
 
     def __repr__(self) -> str:
@@ -42,7 +42,7 @@ Reference = Trace | MeanReference
 
 
 def check_reference(given: Reference, model: Model) -> None:
-    """Raise ``ArgumentError`` where means can't be taken from it, or another model made it."""
+    """Raise ``ArgumentError`` if means can't be taken from it, or another model made it."""
     if not isinstance(given, Trace | MeanReference):
         raise ArgumentError(
             "Means are taken from a run or gpt2viz.mean_reference(model, texts), not from "
@@ -54,7 +54,7 @@ def check_reference(given: Reference, model: Model) -> None:
 def mean_output(reference: Reference, layer: int, head: int, n_tokens: int) -> Array:
     """The mean that replaces a head's output: (hs,) for every token, or (T, hs).
 
-    Raises ``EditError`` where the texts of a ``MeanReference`` are shorter than ``n_tokens``.
+    Raises ``EditError`` if the texts of a ``MeanReference`` are shorter than ``n_tokens``.
     """
     if isinstance(reference, Trace):
         whole: Array = reference.stage("head_output", layer)[0, head].mean(axis=0)

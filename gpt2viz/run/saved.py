@@ -32,7 +32,7 @@ def load_trace(path: str | Path, model: Model | None = None) -> Trace:
     shape table is computed again, on demand. ``model`` is the one that made it, by default the one
     with that name here.
 
-    Raises ``ExportError`` where the file can't be read, is incomplete, or was made by other
+    Raises ``ExportError`` if the file can't be read, is incomplete, or was made by other
     weights, and what ``load_model`` raises where the model isn't here.
     """
     path = Path(path)

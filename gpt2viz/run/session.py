@@ -97,7 +97,7 @@ def open_session(path: str | Path) -> Session:
 def session_of(key: RunKey, text: str, weights: WeightFiles | None) -> Session:
     """The session that shows a run in the app: on Attention, or with its edits on What if.
 
-    ``key``, ``text`` and ``weights`` are a trace's. Raises ``ExportError`` where the app would show
+    ``key``, ``text`` and ``weights`` are a trace's. Raises ``ExportError`` if the app would show
     another run, or none: for patches, which need a second text, for means over your own texts, for
     edits that only this program has, and for ids that the text isn't cut into.
     """

@@ -135,7 +135,7 @@ class Stage:
 
     @property
     def color(self) -> str:
-        """The color of its letter in texts, Q, K or V; "" where it has none."""
+        """The color of its letter in texts, Q, K or V; "" if it has none."""
         return _COLORS.get(self.role, "")
 
     @property
@@ -150,7 +150,7 @@ class Stage:
         return self.module.replace("*", str(layer))
 
     def in_transformer_lens(self, layer: object) -> str:
-        """Its name in TransformerLens; "" where that has no hook point for these numbers.
+        """Its name in TransformerLens; "" if that has no hook point for these numbers.
 
         Where two hook points have the same numbers, it is named after the layer that made them.
         """

@@ -273,7 +273,7 @@ class Trace:
         return self.describe()
 
     def record(self, key: str, layer: int | None = None) -> TensorRecord | None:
-        """The record of how the run made a stage; None where it was derived later."""
+        """The record of how the run made a stage; None if it was derived later."""
         return next((r for r in self.tensors if (r.key, r.layer) == (key, layer)), None)
 
     @cached_property

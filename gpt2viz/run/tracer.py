@@ -293,7 +293,7 @@ def _source(
     reference: Reference | None,
     patch_from: str | Sequence[int] | Trace | None,
 ) -> Trace | None:
-    """The run that patches copy from; None where nothing is patched."""
+    """The run that patches copy from; None if nothing is patched."""
     patched, others = patches(edits), drop_patches(edits)
     if not patched:
         return None

@@ -235,7 +235,7 @@ class _Call:
     def ways(self, beams: Any) -> list[Tensor]:
         """The texts of its batch that each step's rows belong to: all, or as ``beam_indices`` says.
 
-        Raises ``AttentionError`` where texts change between the steps.
+        Raises ``AttentionError`` if texts change between the steps.
         """
         batch = self.steps[0].query
         ways = [torch.arange(len(batch), device=batch.device)] * len(self.steps)

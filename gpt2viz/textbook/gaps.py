@@ -275,7 +275,7 @@ def judge(gap: Gap, given: str, cases: Sequence[Case], other: Case) -> Verdict:
             off = max(off, _largest_difference(made, case.expected))
     except ExpressionError as error:
         return Verdict("error", str(error))
-    if not _gives(given, other, other.expected):
+    if not _evaluates_to(given, other, other.expected):
         return Verdict(
             "error",
             "This is right for this model and a text of this length alone. Sizes must follow them: "
@@ -292,7 +292,7 @@ def _evaluate(expression: Expression, case: Case, work: Work | None = None) -> T
     return made.masked_fill(made <= _FAR, -torch.inf) if case.hides else made
 
 
-def _gives(text: str, case: Case, expected: Tensor) -> bool:
+def _evaluates_to(text: str, case: Case, expected: Tensor) -> bool:
     """True if an expression can be evaluated in a case, and gives the expected tensor."""
     try:
         return _is_close(_evaluate(Expression(text), case), expected)
@@ -316,7 +316,7 @@ def _largest_difference(made: Tensor, expected: Tensor) -> float:
 
 def _wrong(gap: Gap, made: Tensor, case: Case) -> Verdict:
     """The verdict on a wrong tensor, with the reason if a known mistake gives the same tensor."""
-    known = (message for wrong, message in gap.near.items() if _gives(wrong, case, made))
+    known = (message for wrong, message in gap.near.items() if _evaluates_to(wrong, case, made))
     why = next(known, "")
     if made.shape != case.expected.shape:
         message = f"Its shape is {tuple(made.shape)}; {tuple(case.expected.shape)} is needed."
