@@ -202,7 +202,7 @@ def _head(model: Model, named: str | tuple[int, int]) -> tuple[int, int]:
     try:
         layer, head = map(int, named.split(".") if isinstance(named, str) else named)
     except ValueError:
-        raise EditError(f"{named!r:.40} is no head; write one such as 1.3.") from None
+        raise EditError(f"{named!r:.40} isn't a head; write one such as 1.3.") from None
     if not (0 <= layer < model.config.n_layer and 0 <= head < model.config.n_head):
         raise EditError(f"This model has no head {layer}.{head}.")
     return layer, head

@@ -38,7 +38,7 @@ def from_transformers(model: Any, tokenizer: Any, name: str | None = None) -> Mo
     described: Any = getattr(model, "config", None)
     if not (isinstance(model, nn.Module) and hasattr(described, "to_dict")):
         raise CheckpointError(
-            f"{type(model).__name__} is no model of transformers: pass one such as a "
+            f"{type(model).__name__} isn't a model of transformers: pass one such as a "
             "GPT2LMHeadModel or a LlamaForCausalLM, or read files with gpt2viz.load_model"
         )
     if isinstance(tokenizer, type) or not hasattr(tokenizer, "save_pretrained"):

@@ -245,7 +245,7 @@ class Tokenizer:
         if self.prefix_space:
             ids = sorted(i for i in self._ordinary if self._bytes[i] == token.encode())[-1:]
         if len(ids) != 1:
-            raise TextError(f"{token!r:.80} is no single token; give one with its space: ' on'")
+            raise TextError(f"{token!r:.80} isn't a single token; give one with its space: ' on'")
         return ids[0]
 
     def encode(self, text: str, *, bos: bool | None = None, special: bool = False) -> list[int]:

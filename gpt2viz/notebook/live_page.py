@@ -145,7 +145,7 @@ def _config(model: Model) -> dict[str, Any]:
     """The sizes that ``network.js`` reads. Raises ``CheckpointError`` if it can't run them."""
     config = model.config
     if not isinstance(config, GPT2Config):
-        raise CheckpointError(f"{model.name} is no GPT-2, and a page runs no other model.")
+        raise CheckpointError(f"{model.name} isn't a GPT-2, the only model that a page runs.")
     if config.activation_function not in ACTIVATIONS:
         raise CheckpointError(
             f"{model.name} has the activation {config.activation_function}, which a page lacks."

@@ -310,7 +310,7 @@ class Watched:
     def _compute(self, stage: str, layer: int, head: int | None, **choice: Any) -> Array:
         part, call, beams = (choice.pop(name, default) for name, default in _CHOICES.items())
         if choice:
-            raise AttentionError(f"{next(iter(choice))}= is no choice: {', '.join(_CHOICES)} are.")
+            raise AttentionError(f"{next(iter(choice))}= isn't one of {', '.join(_CHOICES)}.")
         every = self._calls_of(part)
         if layer not in every:
             sentence = f"There is no layer {layer!r:.20} here, only {sorted(every)}."

@@ -77,7 +77,7 @@ def _modules(stage: Stage) -> list[str]:
     if stage.module in ("h.*.attn", "h.*.mlp"):
         return [_DROPOUT[stage.module]]
     before, after = [], [_DROPOUT[stage.module]] if stage.module in _DROPOUT else []
-    if stage.of_head and stage.reads == ("ln_1",):  # its product is no stage: this is its part
+    if stage.of_head and stage.reads == ("ln_1",):  # its product isn't a stage: this is its part
         before = [f"{stage.module.rpartition('.')[0]}.{stage.key[0]}_proj"]
     return [*before, stage.module, *after]
 

@@ -19,7 +19,7 @@ class Pair(NamedTuple):
     It ends where the next begins. The equivalent lines of ``network.py`` are ``beside`` it: each is
     "Attend.forward: scores =", a part that only one line there has. ``makes`` are the stages that
     the line computes, ``towards`` those that it contributes to; ``sizes`` the axes whose sizes it
-    reads, and ``axes`` those of a tensor that is no stage.
+    reads, and ``axes`` those of a tensor that isn't a stage.
     """
 
     begins: str

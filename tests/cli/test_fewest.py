@@ -64,7 +64,7 @@ def test_bad_arguments_are_refused(run: Run, tiny_folder: Path, subtests: pytest
         subtests,
         ((PAIR[0], PAIR[0]), 1, "Both texts are the same"),
         ((PAIR[0], "A crane"), 1, "and must have as many"),
-        ((*PAIR, "--right", " unbelievably"), 1, "no single token; give one"),
+        ((*PAIR, "--right", " unbelievably"), 1, "isn't a single token; give one"),
         ((*PAIR, "--wrong", "a"), 2, "--wrong needs --right"),
         ((*PAIR, "--keep", "2"), 2, "--keep"),
         ((*PAIR, *ANSWER, "--keep", "nan", "-q"), 1, "A share is from 0 to 1, not nan."),

@@ -104,7 +104,7 @@ def test_wrong_arguments_are_refused(run: Run, subtests: pytest.Subtests) -> Non
     cases: list[Refused] = [
         (("lens", CATS, "--position", "10"), 1, "no token 10: this text has tokens 0 to 9"),
         (("contributions", CATS, "--position", "-11"), 1, "no token -11"),
-        (("contributions", CATS, "--token", " unbelievably"), 1, "no single token; give one"),
+        (("contributions", CATS, "--token", " unbelievably"), 1, "isn't a single token; give one"),
         (("surprise", ""), 1, "There is no text yet"),
         (("surprise", "A", "-m", ""), 1, "no model and no folder ''"),
         (("generate", "A", "--top-p", "0"), 2, "--top-p"),

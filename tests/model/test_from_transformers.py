@@ -96,7 +96,7 @@ def with_nan(model: GPT2LMHeadModel) -> GPT2LMHeadModel:
 @pytest.mark.parametrize(
     ("made", "message"),
     [
-        (lambda _: object(), "object is no model of transformers"),
+        (lambda _: object(), "object isn't a model of transformers"),
         (lambda m: m.transformer, "GPT2Model isn't a language model .*lm_head.weight is"),
         (Adapted, "merge its adapters first"),
         (lambda m: m.half(), r"of float16, not .* of float32; call \.float\(\)"),

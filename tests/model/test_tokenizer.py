@@ -417,5 +417,5 @@ def test_every_kind_gives_the_ids_of_transformers(tmp_path: Path, kind: str) -> 
         texts = [left + right for left, right in ours.merges if (left + right).isascii()]
         for token in texts[:20]:
             assert ours.token_bytes(ours.id_of(token.decode())) == token
-        with pytest.raises(TextError, match="is no single token; give one with its space"):
+        with pytest.raises(TextError, match="isn't a single token; give one with its space"):
             ours.id_of("crane ate fish")

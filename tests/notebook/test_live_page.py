@@ -35,7 +35,7 @@ def test_unsupported_models_are_refused(tmp_path: Path, monkeypatch: pytest.Monk
     for model, message in (
         (exact, "activation gelu, which a page lacks"),
         (listed, "cuts texts in another way"),
-        (llama, "no GPT-2, and a page runs no other"),
+        (llama, "isn't a GPT-2, the only model that a page"),
     ):
         with pytest.raises(CheckpointError, match=message):
             gpt2viz.write_page(model, tmp_path / "page.html")

@@ -177,7 +177,7 @@ def test_errors_of_analyses_are_gpt2viz_errors(tiny: gpt2viz.Model, tmp_path: Pa
         ("The model that made the trace", lambda: g.contributions("A", run, 3)),
         ("made by other, not by tiny", lambda: g.contributions(tiny, far, 3)),
         ("made by other, not by", lambda: g.trace(tiny, IDS, edits="mean:1.1", reference=far)),
-        ("is no single token;", lambda: g.contributions(tiny, run, " fish corn")),
+        ("isn't a single token;", lambda: g.contributions(tiny, run, " fish corn")),
         ("outside 0 to 419", lambda: g.contributions(tiny, run, 420)),
         ("its id or its text", lambda: g.contributions(tiny, run, 1.5)),
         ("no token 7", lambda: g.contributions(tiny, run, 1, position=7)),

@@ -299,7 +299,7 @@ def test_byte_limit_is_kept_and_noted() -> None:
         (run, {"layer": 1}, r"There is no layer 1 here, only \[0\]\. max_bytes="),
         (few, {"layer": 1, "head": 0}, r"There is no head 0 here, only \[3, 1\]"),
         (few, {"layer": 1, "call": 2}, "Layer 1 has 2 calls, not 2"),
-        (few, {"layer": 1, "cal": 2}, "cal= is no choice: part, call, beams are"),
+        (few, {"layer": 1, "cal": 2}, "cal= isn't one of part, call, beams"),
     ):
         with pytest.raises(gpt2viz.AttentionError, match=sentence):
             record.weights(**options)
