@@ -45,5 +45,5 @@ def test_unsupported_models_are_refused(tmp_path: Path, monkeypatch: pytest.Monk
     out = str(tmp_path / "page.html")
     answer = CliRunner().invoke(main, ["page", "--model", str(tmp_path / "llama"), "--out", out])
     assert answer.exit_code == 1
-    assert "no GPT-2" in answer.stderr
+    assert "isn't a GPT-2" in answer.stderr
     assert not (tmp_path / "page.html").exists()
