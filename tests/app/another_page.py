@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[2]
 MORE = {
     "app/pages": """    WEATHER := Page("Fair weather", what="how warm it is", words="token head"),
     MODELS := """,
-    "app/parameters": """    DEGREES := SelectParam("degrees", "How warm", 20, on=(pages.WEATHER,)),
+    "app/parameters": """    DEGREES := SelectParam("degrees", "How warm", (pages.WEATHER,), 20),
     CHAPTER := """,
     "model/network": """        self.capped_scores = nn.Identity()
         self.masked_scores =
