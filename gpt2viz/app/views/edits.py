@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -270,38 +270,31 @@ def _preset_head(layer: int, head: int) -> None:
 
 
 def _field(view: View, name: str) -> Any:
-    key = f"edit_{name}"
+    """Draw the widget of an edit's field, and return its value."""
+    key, limit, longest = f"edit_{name}", float(LARGEST_FACTOR), max(view.n_tokens, 2)
     if name == "factor":
-        limit = float(LARGEST_FACTOR)
         return st.number_input("Times", -limit, limit, 2.0, step=0.5, key=key, width=130)
-    if name in ("width", "first"):
-        longest = max(view.n_tokens, 2)
-        if name == "width":
-            return st.number_input("Tokens it sees", 1, longest, 2, key=key, width=215)
+    if name == "width":
+        return st.number_input("Tokens it sees", 1, longest, 2, key=key, width=215)
+    if name == "first":
         return st.number_input("And the first", 0, longest, 0, key=key, width=200) or None
-    if name in ("query", "key"):
-        return st.selectbox(
-            {"query": "This token (query)", "key": "may not see (key)"}[name],
-            range(view.n_tokens),
-            format_func=lambda n: f"{n} {view.labels[n]}",
-            index=view.n_tokens - 1 if name == "query" else 0,
-            key=key,
-            width=165,
-        )
-    if name == "stage":
-        return st.selectbox("Piece", PATCH_TARGETS, format_func=target_label, key=key, width=190)
-    if name == "position":
-        return st.selectbox(
-            "At",
-            [None, *range(view.n_tokens)],
-            format_func=lambda n: "every token" if n is None else f"{n} {view.labels[n]}",
-            key=key,
-            width=130,
-        )
-    config = view.model.config
-    count = config.n_layer if name == "layer" else config.n_head
-    title = {"layer": "in layer", "head": "head"}[name]
-    return st.selectbox(title, range(count), key=key, width=90)
+
+    config, tokens, names = view.model.config, range(view.n_tokens), view.labels
+
+    def token(n: int | None) -> str:  # Streamlit keeps it for the session: no view in it
+        return "every token" if n is None else f"{n} {names[n]}"
+
+    selects: dict[str, tuple[str, Iterable[Any], Callable[[Any], str], int]] = {
+        "layer": ("in layer", range(config.n_layer), str, 90),
+        "head": ("head", range(config.n_head), str, 90),
+        "query": ("This token (query)", tokens, token, 165),
+        "key": ("may not see (key)", tokens, token, 165),
+        "position": ("At", [None, *tokens], token, 130),
+        "stage": ("Piece", PATCH_TARGETS, target_label, 190),
+    }
+    title, options, label, width = selects[name]
+    last = view.n_tokens - 1 if name == "query" else 0
+    return st.selectbox(title, options, index=last, format_func=label, key=key, width=width)
 
 
 def _add_and_show(frame: _Frame, edit: Edit, why_not: str, key: RunKey) -> None:
