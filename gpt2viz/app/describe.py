@@ -73,7 +73,7 @@ def _strongest_keys(panel: Panel, row: int) -> str:
     least = _LEAST * (numbers.sum() if panel.name == "norms" else 1)
     most = [int(n) for n in largest(numbers, 3) if numbers[n] > 0]
     keys = [n for n in most if numbers[n] >= least] or most[:1]
-    return ", ".join(f"{_token_name(panel.columns, n)} ({numbers[n]:.2f})" for n in keys)
+    return ", ".join(f"{_token_name(panel.columns, n)}: {numbers[n]:.2f}" for n in keys)
 
 
 def token_names(trace: Trace, form: str = "“{}”") -> list[str]:

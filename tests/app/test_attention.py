@@ -130,12 +130,12 @@ def test_mask_switch_reports_the_changes(model: gpt2viz.Model) -> None:
     assert head_of(at) == (layer, head), "the head stays"
     row = int(hardest(off).argmax())
     shown = re.search(
-        rf"\*\*Head {layer}.{head}\*\*: \S+ attends to (.*) \(with the mask on: (.*)\)\.",
+        rf"\*\*Head {layer}.{head}\*\*: \S+ attends to (.*); with the mask on, (.*)\.",
         words(at),
     )
     assert shown
     for keys, of_row in zip(shown.groups(), (off[row], on[row]), strict=True):
-        numbers = [float(n) for n in re.findall(r"\((\d\.\d+)\)", keys)]
+        numbers = [float(n) for n in re.findall(r": (\d\.\d+)", keys)]
         expected = sorted((w for w in of_row if w >= 0.05), reverse=True)[:3]
         assert numbers == pytest.approx(expected, abs=0.0051)
     assert f"We start with head {layer}.{head}: " in words(at)
@@ -237,7 +237,7 @@ def test_pooling_is_reported() -> None:
 #: A sentence of more tokens than words; some tokens and words occur twice.
 PIECES = "I love 猫 🐈 and tea, unbelievable tea!"
 #: A name with its position, if ambiguous, and the number of a key.
-QUOTED = re.compile(r"“(\S+)”(?: \((\d+)\))? \((\d+\.\d\d)\)")
+QUOTED = re.compile(r"“(\S+)”(?: \((\d+)\))?: (\d+\.\d\d)")
 
 
 def test_description_of_the_large_head_matches_its_matrix() -> None:
@@ -253,7 +253,7 @@ def test_description_of_the_large_head_matches_its_matrix() -> None:
         rows = header["grids"][header["panels"][0]["grid"]]["rows"]
         positions, names = zip(*(row.split(" ", 1) for row in rows), strict=True)
         text = header["head"]["descriptions"]["2.6"]
-        description = re.sub(r" \(with the mask on: .*?\)(?=[:.])", "", text)
+        description = re.sub("; with the mask on, .*", "", text)
         name, pos = re.match(r"“(\S+)”(?: \((\d+)\))?", description).groups()  # type: ignore[union-attr]
         row = names.index(name) if pos is None else positions.index(pos)
         messages = [

@@ -138,7 +138,7 @@ def test_card_shows_the_chosen_head(page: str) -> None:
     text = " ".join(texts(figure))
     assert f"Layer {layer} · Head {head} A ·crane ·ate ·fish" in text
     labels, message = ("A", "·crane", "·ate"), [n for n in (-row).argsort()[:3] if row[n] >= 0.05]
-    keys = ", ".join(f"“{labels[n]}” ({row[n]:.2f})" for n in message)
+    keys = ", ".join(f"“{labels[n]}”: {row[n]:.2f}" for n in message)
     assert f"Head {layer}.{head}: “·ate” attends to {keys}." in text
     assert "stories · causal mask on" in text
     assert marked_tokens(figure) == ["·ate"]
@@ -159,7 +159,7 @@ def test_card_has_the_pages_colours_and_the_mask_state() -> None:
     off, on = (weights(CRANE, causal)[1, 2, 2] for causal in (False, True))
     root = card(open_share("attention", text=CRANE, layer="1", head="2", query="2", causal="false"))
     message = " ".join(texts(root))
-    result = re.search(r"“·ate” attends to (.*) \(with the mask on: (.*)\)\.", message)
+    result = re.search(r"“·ate” attends to (.*); with the mask on, (.*)\.", message)
     assert result
     for text, row in zip(result.groups(), (off, on), strict=True):
         largest = sorted((w for w in row if w >= 0.05), reverse=True)[:3]

@@ -99,7 +99,7 @@ def test_task_where_a_pronoun_looks(person: Person) -> None:
     check_in_view(picture(person.page, "head_large"))
     (large,) = panels(person.page, "head_large")
     assert_allclose(large["z"][query], it[layer, head], atol=1e-5)
-    attends = f"“·animal” ({it[layer, head, animal]:.2f})"
+    attends = f"“·animal”: {it[layer, head, animal]:.2f}"
     check_in_view(person.page.get_by_text(attends).filter(visible=True).first)
 
 
@@ -113,7 +113,7 @@ def test_task_mask_off_and_its_effect(person: Person) -> None:
     layer, head = opening()
     assert large["name"] == f"{layer}.{head}" or f"Layer {layer} · Head {head}" in large["title"]
     assert_allclose(large["z"], weights(CRANE, causal=False)[layer, head], atol=1e-5)
-    check_in_view(person.page.get_by_text("(with the mask on:"))
+    check_in_view(person.page.get_by_text("; with the mask on, "))
     expect(person.page.get_by_text("which it never did in training")).to_be_visible()
 
 

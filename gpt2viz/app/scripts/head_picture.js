@@ -85,7 +85,7 @@ export function describeHead({ names, n_head: n, sentences }, weights, { layer, 
   const row = (at) => weights.subarray(start + at * size, start + (at + 1) * size)
   const strongest = (at) => [...row(at).keys()].sort((a, b) => row(at)[b] - row(at)[a]).slice(0, 3)
     .filter((key, rank) => !rank || row(at)[key] >= LEAST)
-    .map((key) => `${names[key]} (${row(at)[key].toFixed(2)})`).join(", ")
+    .map((key) => `${names[key]}: ${row(at)[key].toFixed(2)}`).join(", ")
   const from = (at) => filled(sentences.attends, { query: names[at], keys: strongest(at) })
   if (query !== null) return from(query)
   const at = strongestQuery(size, (token) => row(token).entries())
