@@ -16,7 +16,7 @@ from gpt2viz.pictures.every_head import Thumbnails
 from gpt2viz.pictures.explanation import pair_table, reason_map
 from gpt2viz.pictures.from_trace import mask_of, stage_panel, stage_picture
 from gpt2viz.pictures.palette import LIGHT
-from gpt2viz.pictures.picture import Heatmaps, Picture
+from gpt2viz.pictures.picture import Heatmaps
 from gpt2viz.pictures.plotly.figure import Figure, render
 from gpt2viz.pictures.pooling import GRID, pool_panel, thumbnails
 from gpt2viz.pictures.tables import panel_table
@@ -147,7 +147,7 @@ def pixels(trace: Trace) -> NDArray[np.uint8]:
     return canvas.swapaxes(1, 2).reshape(n_layer * step, n_head * step, 3)
 
 
-def _standalone(picture: Picture, width: int) -> Figure:
+def _standalone(picture: Heatmaps | Thumbnails, width: int) -> Figure:
     """A picture as a standalone figure, with a background and fonts of its own.
 
     It has no button that uploads it, in any program.

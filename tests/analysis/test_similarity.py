@@ -110,8 +110,8 @@ def test_similarity_map(n: int) -> None:
     joined = tree(values)
     order, result = leaf_order(joined), groups(joined, 0.9)
     names = [f"h{k}" for k in range(n)]
-    figure = render(similarity_map("what", values, order, result, names), LIGHT)
-    (drawn,) = figure.data
+    picture = similarity_map("what", values, order, result, names)
+    (drawn,) = render(picture, LIGHT).data
     starts = cells_of(order)
     assert list(drawn.x) == list(drawn.y) == [names[order[k]] for k in starts]
     assert drawn.z.shape == (min(n, MOST),) * 2
@@ -123,11 +123,8 @@ def test_similarity_map(n: int) -> None:
             for b in range(starts[across], stops[across])
         ]
         assert drawn.z[down, across] == pytest.approx(max(block), abs=1e-6)
-    assert len(figure.layout.shapes) == len(result)
+    assert len(picture.frames) == len(result)
     if n == 12:
-        for frame, group in zip(figure.layout.shapes, result, strict=True):
-            assert [frame.x0 + 0.5, frame.x1 - 0.5] == [
-                order.index(group[0]),
-                order.index(group[-1]),
-            ]
+        for (rows, columns), group in zip(picture.frames, result, strict=True):
+            assert rows == columns == (order.index(group[0]), order.index(group[-1]))
     assert_array_equal(np.sort(order), np.arange(n))

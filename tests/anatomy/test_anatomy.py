@@ -26,9 +26,9 @@ from gpt2viz.model.checkpoint import read_config, stored_numbers
 from gpt2viz.model.config import FIXED, LLAMA_FIXED, config_from
 from gpt2viz.pictures.anatomy import part_bars, similarity_at, similarity_map
 from gpt2viz.pictures.palette import LIGHT
-from gpt2viz.pictures.plotly.figure import render
 from tests.checkpoints import edit_json, write_checkpoint
 from tests.llama_checkpoints import CONFIG
+from tests.pictures.samples import drawn
 
 characters = list("![]()\\`<x\n|~>:$&@ ")
 markup = [
@@ -275,7 +275,7 @@ def test_zero_position_has_no_similarity() -> None:
 def test_bars_have_every_part_once() -> None:
     names = ["a", "b", "c"]
     bars = part_bars("what", names, ["MLP", "head", "MLP"], [1, 2, 5000], "parameters")
-    figure = render(bars, LIGHT)
+    figure = drawn(bars, LIGHT)
     shown = {
         figure.layout.yaxis.ticktext[n]: (x, t)
         for bar in figure.data

@@ -15,10 +15,10 @@ from gpt2viz.app.terms import TERM, TERMS
 from gpt2viz.pictures.lines import Lines
 from gpt2viz.pictures.palette import LIGHT
 from gpt2viz.pictures.picture import Bars, Curves, Lens, Points
-from gpt2viz.pictures.plotly.figure import render
 from gpt2viz.run.provenance import MARK
 from tests.app.cases import each
 from tests.app.pages import ROOT, VIEWS, header_of, open_page, pictures, plain
+from tests.pictures import samples
 
 #: Addresses that together show every picture.
 SHOWN: list[tuple[str, dict[str, str]]] = [
@@ -91,7 +91,7 @@ def check_page(page: str, view: dict[str, str], at: AppTest) -> None:
         # (some frames have only the positions of blocks)
         assert len(picture.table()) or name.partition(", step ")[0] in frames, name
         if isinstance(picture, Bars | Curves | Lens | Points):
-            check_looks(render(picture, LIGHT))
+            check_looks(samples.drawn(picture, LIGHT))
         for panel in getattr(picture, "panels", ()):
             assert not isinstance(panel.values.base, np.ndarray), name  # the run's array
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import plotly.graph_objects as go
 
 from gpt2viz.analysis.comparison import Path
 from gpt2viz.analysis.composition import Edge
@@ -19,7 +20,8 @@ from gpt2viz.pictures.lines import lines
 from gpt2viz.pictures.palette import Palette
 from gpt2viz.pictures.panel import Axis, Panel, Viewport
 from gpt2viz.pictures.picture import Heatmaps, Lens, Picture, Points, Reading
-from gpt2viz.pictures.plotly.figure import Figure, render
+from gpt2viz.pictures.plotly.chart import chart
+from gpt2viz.pictures.plotly.figure import render
 from gpt2viz.pictures.prediction import probability_bars, token_bars
 
 #: Awkward tokens: markup, a formula, a colour's name, and one twice.
@@ -27,9 +29,16 @@ LABELS = ("<b>", "$x$", "#93a8ff", "cat", "cat")
 SITES: Any = ("embedding", None), ("residual_mid", 0), ("residual", 0)
 
 
-def heatmaps(panels: Sequence[Panel], colors: Palette, **options: Any) -> Figure:
+def heatmaps(panels: Sequence[Panel], colors: Palette, **options: Any) -> go.Figure:
     """Matrices side by side, drawn."""
-    return render(Heatmaps("what", panels, **options), colors)
+    return drawn(Heatmaps("what", panels, **options), colors)
+
+
+def drawn(picture: Picture, colors: Palette) -> go.Figure:
+    """A picture as Plotly's figure, which refuses a property that Plotly doesn't know."""
+    if isinstance(picture, Heatmaps | Thumbnails):
+        return render(picture, colors)
+    return go.Figure(chart(picture, colors))
 
 
 def weights(seed: int, n: int = 5) -> np.ndarray:

@@ -19,10 +19,9 @@ from gpt2viz.pictures.from_trace import difference
 from gpt2viz.pictures.palette import DARK, LIGHT, Palette
 from gpt2viz.pictures.panel import Axis, Panel
 from gpt2viz.pictures.picture import Heatmaps, Lens
-from gpt2viz.pictures.plotly.figure import render
 from gpt2viz.pictures.pooling import crop, pool_panel, thumbnails
 from gpt2viz.run.stages import Scale
-from tests.pictures.samples import heatmaps
+from tests.pictures.samples import drawn, heatmaps
 
 NAN, INF = float("nan"), float("inf")
 
@@ -81,8 +80,8 @@ def test_masked_nan_infinite_and_zero_look_different(colors: Palette) -> None:
 def test_ranges(scale: Scale, values: list[list[float]], expected: tuple[float, float]) -> None:
     axis = heatmaps([panel(values)], LIGHT, scale=scale).layout.coloraxis
     assert (axis.cmin, axis.cmax) == expected
-    (drawn,) = canvas.header(Heatmaps("what", [panel(values)], scale), LIGHT)["panels"]
-    assert (drawn["low"], drawn["high"]) == expected
+    (shown,) = canvas.header(Heatmaps("what", [panel(values)], scale), LIGHT)["panels"]
+    assert (shown["low"], shown["high"]) == expected
 
 
 def test_compared_panels_share_one_range() -> None:
@@ -121,12 +120,8 @@ def test_only_small_matrices_have_numbers_in_cells() -> None:
 
 
 def test_markup_in_a_token_is_escaped() -> None:
-    tricky = Panel(
-        "title",
-        np.zeros((2, 2), np.float32),
-        Axis("query", ["<b>x</b>", "$y$"]),
-        Axis("key", ["<b>x</b>", "$y$"]),
-    )
+    names = ["<b>x</b>", "$y$"]
+    tricky = Panel("title", np.zeros((2, 2), np.float32), Axis("query", names), Axis("key", names))
     figure = heatmaps([tricky], LIGHT)
     assert list(figure.data[0].x) == ["0 &lt;b&gt;x&lt;/b&gt;", "1 &#36;y&#36;"]
     assert figure.layout.yaxis.ticktext[0] == "&lt;b&gt;x&lt;/b&gt;"
@@ -136,11 +131,11 @@ def test_lens_cells_have_words_and_hover_texts() -> None:
     axes = Axis("", ["layer 0, after MLP"], numbered=False), Axis("after token", ["<b>", "a"])
     words, messages = [["<i>", "b"]], [["<i> 25 %\nrank 2", "b 50 %"]]
     panel = Panel("", np.array([[0.25, 0.5]], np.float32), *axes, words=words, hover=messages)
-    drawn = canvas.header(Lens("lens", panel, (), column=1).tokens, LIGHT)
-    assert (drawn["panels"][0]["words"], drawn["panels"][0]["hover"]) == (*words, *messages)
-    whole, frame = drawn["grids"][0]["rowEnds"], drawn["grids"][0]["frame"]
+    shown = canvas.header(Lens("lens", panel, (), column=1).tokens, LIGHT)
+    assert (shown["panels"][0]["words"], shown["panels"][0]["hover"]) == (*words, *messages)
+    whole, frame = shown["grids"][0]["rowEnds"], shown["grids"][0]["frame"]
     assert (whole, frame) == (["layer 0, after MLP"], (0, 0, 1, 1))
-    assert drawn["bar"] == "attention weight"
+    assert shown["bar"] == "attention weight"
 
 
 def test_pooling_keeps_the_largest_its_position_and_the_mask() -> None:
@@ -235,14 +230,14 @@ def test_the_overview_names_head_and_block_of_each_cell(n_tokens: int) -> None:
     side = min(n_tokens, 40)
     assert tiles.shape == (2, 3, side, side)
     masked = np.zeros((n_tokens, n_tokens), bool)
-    drawn = render(Thumbnails("what", tiles, masked, ["x"] * n_tokens), LIGHT).data[0]
-    columns, rows = list(drawn.x), list(drawn.y)
-    assert len(set(columns)) == len(columns) == drawn.z.shape[1]
+    cells = drawn(Thumbnails("what", tiles, masked, ["x"] * n_tokens), LIGHT).data[0]
+    columns, rows = list(cells.x), list(cells.y)
+    assert len(set(columns)) == len(columns) == cells.z.shape[1]
     for layer, head, i, j in ((0, 0, 0, 0), (1, 2, 2, 1), (1, 0, side - 1, 2)):
         query, key = i * n_tokens // side, j * n_tokens // side
         row = rows.index(f"layer {layer} · query {query} x")
         column = columns.index(f"head {head} · key {key} x")
-        assert drawn.z[row, column] == tiles[layer, head, i, j]
+        assert cells.z[row, column] == tiles[layer, head, i, j]
 
 
 @pytest.mark.parametrize("added", [[np.nan, -0.6], [-0.6, np.nan], [np.nan, np.nan]])
@@ -251,7 +246,7 @@ def test_a_paths_axis_includes_its_lowest_point(added: list[float]) -> None:
     sites: Any = (("attention_output", 0), ("mlp_output", 0))
     stream = Path(sites, np.array([1.0, 0.5]), np.zeros(2))
     parts = Path(sites, np.array(added), np.zeros(2))
-    low, high = render(path_lines("what", {"a": (stream, parts)}), LIGHT).layout.yaxis.range
+    low, high = drawn(path_lines("what", {"a": (stream, parts)}), LIGHT).layout.yaxis.range
     assert (low, high) == pytest.approx((-0.65 if -0.6 in added else -0.05, 1.05))
 
 
@@ -260,8 +255,8 @@ def test_masked_and_non_finite_cells_have_a_sign_instead_of_a_number() -> None:
     axis = ("a", "b", "c")
     masked = np.triu(np.ones((3, 3), bool), 1)
     panel = Panel("", values, Axis("query", axis), Axis("key", axis), masked=masked)
-    drawn = heatmaps([panel], LIGHT).data[1:4]
-    assert [trace.texttemplate for trace in drawn] == ["%{text}"] * 3
-    signs = np.array([trace.text for trace in drawn[:3]], object).sum(axis=0)
+    special = heatmaps([panel], LIGHT).data[1:4]
+    assert [trace.texttemplate for trace in special] == ["%{text}"] * 3
+    signs = np.array([trace.text for trace in special[:3]], object).sum(axis=0)
     assert signs.tolist() == [["", "×", "×"], ["", "", "×"], ["NaN", "", "∞"]]
     assert {trace.texttemplate for trace in heatmaps([panel], LIGHT, numbers=0).data[:4]} == {None}

@@ -15,9 +15,8 @@ from gpt2viz.pictures.every_head import Thumbnails
 from gpt2viz.pictures.from_trace import difference, difference_in_words
 from gpt2viz.pictures.palette import DARK, LIGHT, LOWER, SQUARES, UPPER, ColorScale, Palette, ink
 from gpt2viz.pictures.panel import Axis, Panel
-from gpt2viz.pictures.plotly.figure import render
 from gpt2viz.pictures.prediction import probability_bars
-from tests.pictures.samples import heatmaps
+from tests.pictures.samples import drawn, heatmaps
 
 BOTH = pytest.mark.parametrize("colors", [LIGHT, DARK], ids=["light", "dark"])
 ROOT = Path(__file__).parents[2]
@@ -90,19 +89,19 @@ def test_masked_cells_form_a_chessboard(colors: Palette, n: int) -> None:
     masked = np.triu(np.ones((n, n), bool), 1)
     axis = Axis("query", [str(k) for k in range(n)])
     panel = Panel("", np.zeros((n, n), np.float32), axis, axis, masked=masked)
-    (drawn,) = (
+    (board,) = (
         trace
         for trace in heatmaps([panel], colors).data
         if trace.type == "heatmap" and not trace.coloraxis
     )
     square = max(1, n // SQUARES)
     expected = [[(row // square + column // square) % 2 for column in range(n)] for row in range(n)]
-    assert_array_equal(drawn.z[masked], np.array(expected)[masked])
-    assert np.isnan(drawn.z[~masked]).all()
-    assert (drawn.zmin, drawn.zmax) == (0, 1)
-    assert [color for _, color in drawn.colorscale] == [colors.masked, colors.masked_other]
+    assert_array_equal(board.z[masked], np.array(expected)[masked])
+    assert np.isnan(board.z[~masked]).all()
+    assert (board.zmin, board.zmax) == (0, 1)
+    assert [color for _, color in board.colorscale] == [colors.masked, colors.masked_other]
     tiles = Thumbnails("what", np.zeros((1, 1, 4, 4), np.float32), masked[:4, :4], "abcd")
-    small = render(tiles, colors)
+    small = drawn(tiles, colors)
     assert [color for _, color in small.data[1].colorscale] == [colors.masked, colors.masked_other]
     assert_array_equal(np.unique(small.data[1].z[~np.isnan(small.data[1].z)]), [0, 1])
 
@@ -135,12 +134,12 @@ def test_the_second_case_has_the_colour_of_a_positive_difference(colors: Palette
         assert len(set(colors.cases(count))) == count
     assert colors.cases(1) == (colors.accent,)
     bars = probability_bars("what", ["a", "b"], {"first": [1, 2], "second": [3, 4]})
-    drawn = render(bars, colors).data
-    assert [is_blue(bars.marker.color) for bars in drawn] == [False, True]
+    cases = drawn(bars, colors).data
+    assert [is_blue(bars.marker.color) for bars in cases] == [False, True]
     row, pairs = np.ones(1), [type("Pair", (tuple,), {"same": True})((0, 0))]
     bars = aligned_bars("what", pairs, (["a"], ["a"]), (row, row), ("A", "B"))
-    drawn = render(bars, colors).data
-    assert [is_blue(bars.marker.color) for bars in drawn] == [False, True]
+    cases = drawn(bars, colors).data
+    assert [is_blue(bars.marker.color) for bars in cases] == [False, True]
 
 
 def test_a_difference_is_the_second_minus_the_first() -> None:

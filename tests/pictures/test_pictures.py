@@ -25,9 +25,8 @@ from gpt2viz.pictures.palette import DARK, LIGHT, Palette
 from gpt2viz.pictures.panel import Axis, Panel
 from gpt2viz.pictures.patching import faithfulness_curve
 from gpt2viz.pictures.picture import Curve, Curves, Heatmaps, Lens, Picture, Reading
-from gpt2viz.pictures.plotly.figure import render
 from gpt2viz.pictures.prediction import probability_bars
-from tests.pictures.samples import one_of_every_kind
+from tests.pictures.samples import drawn, one_of_every_kind
 from tests.pictures.test_figures import panel as square
 
 PICTURES = one_of_every_kind()
@@ -51,8 +50,8 @@ def drawn_numbers(picture: Picture, colors: Palette) -> Counter[float]:
 
 def figures(picture: Picture, colors: Palette) -> list[Any]:
     """A picture as Plotly's figures; a lens has a matrix and curves."""
-    matrix = [render(picture.tokens, colors)] if isinstance(picture, Lens) else []
-    return [*matrix, render(picture, colors)]
+    matrix = [drawn(picture.tokens, colors)] if isinstance(picture, Lens) else []
+    return [*matrix, drawn(picture, colors)]
 
 
 def numbers(side: Any) -> list[float]:

@@ -16,14 +16,13 @@ from gpt2viz import export
 from gpt2viz.analysis.composition import Edge
 from gpt2viz.pictures.circuits import Wire, Wiring, joint_pattern, survey_rows
 from gpt2viz.pictures.palette import DARK, LIGHT
-from gpt2viz.pictures.plotly.figure import render
-from tests.pictures.samples import wiring
+from tests.pictures.samples import drawn, wiring
 
 
 def traces(picture: Wiring) -> dict[str, list[Any]]:
     """The traces of a figure: its edges, their letters, the heads and the legend."""
     results: dict[str, list[Any]] = {"edges": [], "letters": [], "heads": [], "key": []}
-    for trace in render(picture, LIGHT).data:
+    for trace in drawn(picture, LIGHT).data:
         if trace.showlegend is not False:
             results["key"].append(trace)
         elif trace.mode == "lines":
@@ -139,7 +138,7 @@ def test_wiring_of_twelve_by_twelve_heads(colors: Any) -> None:
     """It is drawn quickly, with few traces, and its heads don't overlap."""
     wires = random_wires(12, 12, 100)
     began = time.process_time()
-    figure = render(Wiring("wired", 12, 12, wires), colors)
+    figure = drawn(Wiring("wired", 12, 12, wires), colors)
     assert time.process_time() - began < 1
     assert len(figure.data) <= 3 * 5 + 3 + 3 + 1  # a trace for each width, not for each edge
     heads_drawn = figure.data[-1]

@@ -46,7 +46,7 @@ from gpt2viz.pictures.from_trace import stage_panel, who_sees_whom
 from gpt2viz.pictures.palette import LOWER, UPPER
 from gpt2viz.pictures.panel import Axis, Panel
 from gpt2viz.pictures.picture import NUMBERS_FIT_LARGE, Heatmaps
-from gpt2viz.pictures.plotly.matrices import pixels
+from gpt2viz.pictures.sheet import FONT_SIZE, text_width
 from gpt2viz.run.stages import axis_sizes, formula, masking
 
 #: Pixels: the width of the row of scores with its gaps, and the margin beside the names of rows.
@@ -172,7 +172,7 @@ def _rows(graph: Mapping[str, Stage]) -> tuple[list[Stage], list[Stage], list[St
 
 def _equal_widths(labels: Sequence[str], n: int) -> list[float]:
     """Return width shares that make n matrices equally large, with names left of the first."""
-    names = 0.75 * pixels(Axis("query", labels).longest()) + _BESIDE  # few letters are wide
+    names = 0.67 * text_width(Axis("query", labels).longest(), FONT_SIZE) + _BESIDE
     side = max(60.0, (_ROW - names) / n)
     return [names + side, *[side] * (n - 1)]
 

@@ -1,4 +1,4 @@
-"""Pictures as Plotly's JSON, which ``app/scripts/chart.js`` draws and figures are made from.
+"""Bars, curves, points and wiring as Plotly's JSON, which ``app/scripts/chart.js`` draws.
 
 It doesn't need Plotly itself.
 """
@@ -17,8 +17,6 @@ from gpt2viz.pictures.plotly import wiring
 from gpt2viz.pictures.plotly.lens import draw_curves as draw_lens
 from gpt2viz.pictures.plotly.series import draw_bars, draw_curves, draw_points
 
-#: The look of all: the page's own background, and the pointer's texts aligned on the left.
-LOOK = {"plot_bgcolor": "rgba(0,0,0,0)", "hoverlabel": {"align": "left"}}
 #: The function that draws each kind, all but matrices.
 CHARTS: dict[type[Picture], Callable[..., dict[str, Any]]] = {
     Bars: draw_bars,
@@ -37,7 +35,7 @@ def chart(picture: Picture, colors: Palette, **options: Any) -> dict[str, Any]:
     made = CHARTS[type(picture)](picture, colors, **options)
     ends = ({side: _to_list(trace[side]) for side in ("x", "y")} for trace in made["data"])
     traces = [trace | end for trace, end in zip(made["data"], ends, strict=True)]
-    return {"data": traces, "layout": LOOK | made["layout"]}
+    return {"data": traces, "layout": made["layout"]}
 
 
 def _to_list(values: Any) -> list[Any]:

@@ -1,24 +1,13 @@
-"""Pictures as Plotly figures, in the colours of a light or a dark page."""
+"""Matrices as Plotly figures, in the colours of a light or a dark page."""
 
 from __future__ import annotations
-
-from collections.abc import Callable
-from typing import Any
 
 import plotly.graph_objects as go
 
 from gpt2viz.pictures.every_head import Thumbnails
 from gpt2viz.pictures.palette import Palette
 from gpt2viz.pictures.picture import Heatmaps, Picture
-from gpt2viz.pictures.plotly.chart import CHARTS, LOOK
 from gpt2viz.pictures.plotly.matrices import draw_heatmaps, draw_thumbnails
-
-#: The function that draws each kind.
-_DRAW: dict[type[Picture], Callable[..., dict[str, Any]]] = {
-    **CHARTS,
-    Heatmaps: draw_heatmaps,
-    Thumbnails: draw_thumbnails,
-}
 
 
 class Figure(go.Figure):  # type: ignore[misc]  # plotly has no types
@@ -37,12 +26,12 @@ class Figure(go.Figure):  # type: ignore[misc]  # plotly has no types
         return self.picture if self._sealed == hash(self.to_json()) else None
 
 
-def render(picture: Picture, colors: Palette) -> Figure:
-    """A picture drawn in these colours, with all of its words in ink."""
-    made = Figure(_DRAW[type(picture)](picture, colors))
+def render(picture: Heatmaps | Thumbnails, colors: Palette) -> Figure:
+    """Matrices drawn in these colours, with all of their words in ink."""
+    if isinstance(picture, Heatmaps):
+        made = Figure(draw_heatmaps(picture, colors))
+    else:
+        made = Figure(draw_thumbnails(picture, colors))
     made.picture = picture
-    ink = {"tickfont": {"color": colors.ink}, "title": {"font": {"color": colors.ink}}}
-    made.update_layout(LOOK, font={"color": colors.ink})
-    made.update_xaxes(ink)
-    made.update_yaxes(ink)
+    made.update_layout(font_color=colors.ink, plot_bgcolor="rgba(0,0,0,0)")
     return made

@@ -6,11 +6,10 @@ from typing import Any
 
 from gpt2viz.pictures.palette import Palette
 from gpt2viz.pictures.picture import ENTROPY, LENS_ROW, RANK, Lens
-from gpt2viz.pictures.plotly.matrices import boxes, heading, markup
+from gpt2viz.pictures.plotly.series import markup
 
-# At the lower edge, whatever the height: a share of it would cover the numbers of a short axis.
-_AT_BOTTOM = {"orientation": "h", "x": 1, "xanchor": "right"}
-_AT_BOTTOM |= {"y": 0, "yref": "container", "yanchor": "bottom"}
+#: The left and the right half, in shares of the width.
+_HALVES = (0, 0.46), (0.54, 1)
 #: The axes of ranks and of bits.
 _RANKS: dict[str, Any] = {"title": {"text": "1 = first", "standoff": 8}, "range": [-0.1, None]}
 _RANKS |= {"type": "log", "dtick": 1, "tickformat": "~s", "tickangle": 0}
@@ -26,21 +25,22 @@ def draw_curves(picture: Lens, colors: Palette, *, named: bool = True) -> dict[s
 
     Rows are ``named`` unless that matrix is there.
     """
-    left, right = boxes(2, 2)
     rows = {
         "type": "category",
         "range": [len(picture.panel.values) - 0.5, -0.5],
         "showgrid": False,
-        "domain": left.y,
     }
     bottom = _NUMBERS + _LEGEND * any(reading.name for reading in picture.readings)
     layout: dict[str, Any] = {
-        "xaxis": {"anchor": "y", "domain": left.x} | _RANKS,
-        "xaxis2": {"anchor": "y2", "domain": right.x} | _BITS,
+        "xaxis": {"anchor": "y", "domain": _HALVES[0]} | _RANKS,
+        "xaxis2": {"anchor": "y2", "domain": _HALVES[1]} | _BITS,
         "yaxis": rows | {"anchor": "x", "showticklabels": named},
         "yaxis2": rows | {"anchor": "x2", "matches": "y", "showticklabels": False},
-        "annotations": [heading(RANK, left), heading(ENTROPY, right)],
-        "legend": _AT_BOTTOM,
+        "annotations": [
+            {"text": text, "x": sum(half) / 2}
+            for text, half in zip((RANK, ENTROPY), _HALVES, strict=True)
+        ],
+        "legend": {"yref": "container", "y": 0},  # under the numbers
         "height": _TITLE + LENS_ROW * len(picture.panel.values) + bottom,
         "margin": {"l": 8, "r": 8, "t": _TITLE, "b": bottom, "autoexpand": named},
     }

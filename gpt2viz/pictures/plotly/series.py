@@ -8,10 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gpt2viz.labels import shorten
+from gpt2viz.labels import markup_safe, shorten
 from gpt2viz.pictures.palette import FILLS, POINTS, Palette, bar_marker
 from gpt2viz.pictures.picture import Bars, Case, Curve, Curves, Points
-from gpt2viz.pictures.plotly.matrices import LEGEND_ABOVE, markup
+
+#: A legend in one line over the picture, from its left edge.
+LEGEND_ABOVE = {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0}
 
 #: The number of names that fit below bars, and of letters beside a horizontal bar.
 NAMED, LETTERS = 30, 28
@@ -19,6 +21,11 @@ NAMED, LETTERS = 30, 28
 _ABREAST = 12
 #: Pixels: a number's letters, one of several bars of a name, and the gap between names.
 _LETTER, _BAR, _BETWEEN = 11, 13, 5
+
+
+def markup(text: str) -> str:
+    """Plain text for Plotly, with line breaks as tags."""
+    return markup_safe(text).replace("\n", "<br>")
 
 
 def draw_bars(picture: Bars, colors: Palette) -> dict[str, Any]:

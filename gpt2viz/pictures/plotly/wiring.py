@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from gpt2viz.pictures.circuits import Wire, Wiring
 from gpt2viz.pictures.palette import Palette
 from gpt2viz.pictures.patching import READS
-from gpt2viz.pictures.plotly.matrices import LEGEND_ABOVE, markup
+from gpt2viz.pictures.plotly.series import LEGEND_ABOVE, markup
 
 #: The role and the dash of edges into queries, keys and values …
 _LOOKS: dict[str, tuple[str, str]] = {
