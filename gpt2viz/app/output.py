@@ -99,17 +99,11 @@ def begin(page: str) -> None:
     st.session_state["_shown"] = PageOutputs(page, arrived=before is None or before.page != page)
 
 
-def snapshot() -> PageOutputs:
-    """Return a copy of the page's outputs so far."""
-    outputs = page_outputs()
-    return replace(outputs, runs=dict(outputs.runs), entries=dict(outputs.entries))
-
-
-def restore(before: PageOutputs) -> None:
-    """Replace the page's outputs by a copy of ``before``."""
-    st.session_state["_shown"] = replace(
-        before, runs=dict(before.runs), entries=dict(before.entries)
-    )
+def begin_below_frame() -> None:
+    """Forget the outputs below the page's frame, which itself has only a run and the colours."""
+    before = page_outputs()
+    runs = {OF_PAGE: before.runs[OF_PAGE]}
+    st.session_state["_shown"] = PageOutputs(before.page, False, before.colors, runs)
 
 
 def page_outputs() -> PageOutputs:

@@ -8,6 +8,7 @@ no links, nor does what ``literal`` shows: words of the user's sentence are not 
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from functools import lru_cache
 from typing import Any
 from urllib.parse import quote, urlencode
@@ -39,19 +40,14 @@ _WORDS = re.compile(
 _OF_GLOSSARY = {p.name for p in parameters.PARAMETERS if p.on == (pages.GLOSSARY,)}
 
 
-def begin() -> None:
-    """Forget which words were linked. The frame calls it as it opens a page."""
-    st.session_state["_linked"] = set()
+def begin(linked: Collection[str] = ()) -> None:
+    """Count only these words as linked. The frame calls it as it opens a page."""
+    st.session_state["_linked"] = set(linked)
 
 
-def snapshot() -> frozenset[str]:
+def linked() -> frozenset[str]:
     """Return the words that were linked so far."""
     return frozenset(st.session_state["_linked"])
-
-
-def restore(linked: frozenset[str]) -> None:
-    """Count only these words as linked."""
-    st.session_state["_linked"] = set(linked)
 
 
 def markdown(text: str, *, slot: Any = st, **options: Any) -> None:

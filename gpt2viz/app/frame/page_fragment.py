@@ -25,11 +25,10 @@ _WITH_FRAME = "_with_frame"
 
 
 class _Frame(NamedTuple):
-    """The choices that the frame was drawn with, and the page's outputs and links after it."""
+    """The choices that the frame was drawn with, and the words that it linked."""
 
     chosen: tuple[Any, ...]
     choosing: str | None
-    shown: output.PageOutputs
     linked: frozenset[str]
 
 
@@ -44,7 +43,7 @@ def draw(
     Streamlit keeps them while the page is open.
     """
     view = open_page(which, words := choosing())
-    st.session_state[_FRAME] = _Frame(_frame_values(), words, output.snapshot(), prose.snapshot())
+    st.session_state[_FRAME] = _Frame(_frame_values(), words, prose.linked())
     st.session_state[_WITH_FRAME] = True
     _draw(view.trace.key, view.query, body, choosing)
 
@@ -67,9 +66,9 @@ def _draw(
     if frame.choosing != choosing():
         st.rerun()
     tour.remember()
-    output.restore(frame.shown)
-    prose.restore(frame.linked)
-    frame.shown.arrived = False  # a rerun of the fragment isn't an arrival
+    if alone:
+        output.begin_below_frame()
+        prose.begin(frame.linked)
     with st.container(key="page"):  # spaced as the frame is: see ``theme.css``
         notes = st.empty()
         if alone:  # a fragment that runs alone may write only inside itself
