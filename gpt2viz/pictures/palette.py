@@ -10,7 +10,6 @@ is orange and the second blue: so blue means the second in both.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -133,12 +132,6 @@ DARK = Palette(
     value="#63d3a4",
     sources=("#ff9d57", "#93a8ff", "#63d3a4", "#e79be3"),
 )
-
-
-def bar_marker(color: str, fill: str | Sequence[str]) -> dict[str, Any]:
-    """The look of bars: filled, or hatched with an edge, so that a thin one is still visible."""
-    pattern = {"shape": fill, "size": 6, "solidity": 0.35}
-    return {"color": color, "line": {"color": color, "width": 1}, "pattern": pattern}
 
 
 def chessboard(cells: NDArray[np.bool_]) -> NDArray[np.float32]:

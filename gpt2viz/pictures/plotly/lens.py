@@ -11,8 +11,8 @@ from gpt2viz.pictures.plotly.series import markup
 #: The left and the right half, in shares of the width.
 _HALVES = (0, 0.46), (0.54, 1)
 #: The axes of ranks and of bits.
-_RANKS: dict[str, Any] = {"title": {"text": "1 = first", "standoff": 8}, "range": [-0.1, None]}
-_RANKS |= {"type": "log", "dtick": 1, "tickformat": "~s", "tickangle": 0}
+_RANKS: dict[str, Any] = {"title": {"text": "1 = first"}, "range": [-0.1, None]}
+_RANKS |= {"type": "log", "tickangle": 0}
 _BITS = {"rangemode": "tozero"}
 #: Where the canvas begins the first row of a matrix with a title of one line, in pixels.
 _TITLE = 20
@@ -32,15 +32,15 @@ def draw_curves(picture: Lens, colors: Palette, *, named: bool = True) -> dict[s
     }
     bottom = _NUMBERS + _LEGEND * any(reading.name for reading in picture.readings)
     layout: dict[str, Any] = {
-        "xaxis": {"anchor": "y", "domain": _HALVES[0]} | _RANKS,
-        "xaxis2": {"anchor": "y2", "domain": _HALVES[1]} | _BITS,
-        "yaxis": rows | {"anchor": "x", "showticklabels": named},
-        "yaxis2": rows | {"anchor": "x2", "matches": "y", "showticklabels": False},
+        "xaxis": {"domain": _HALVES[0]} | _RANKS,
+        "xaxis2": {"domain": _HALVES[1]} | _BITS,
+        "yaxis": rows | {"showticklabels": named},
+        "yaxis2": rows | {"matches": "y", "showticklabels": False},
         "annotations": [
             {"text": text, "x": sum(half) / 2}
             for text, half in zip((RANK, ENTROPY), _HALVES, strict=True)
         ],
-        "legend": {"yref": "container", "y": 0},  # under the numbers
+        "legend": {"yref": "container"},  # under the numbers
         "height": _TITLE + LENS_ROW * len(picture.panel.values) + bottom,
         "margin": {"l": 8, "r": 8, "t": _TITLE, "b": bottom, "autoexpand": named},
     }

@@ -9,11 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpt2viz.labels import markup_safe, shorten
-from gpt2viz.pictures.palette import FILLS, POINTS, Palette, bar_marker
+from gpt2viz.pictures.palette import FILLS, POINTS, Palette
 from gpt2viz.pictures.picture import Bars, Case, Curve, Curves, Points
-
-#: A legend in one line over the picture, from its left edge.
-LEGEND_ABOVE = {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0}
 
 #: The number of names that fit below bars, and of letters beside a horizontal bar.
 NAMED, LETTERS = 30, 28
@@ -35,7 +32,6 @@ def draw_bars(picture: Bars, colors: Palette) -> dict[str, Any]:
     layout = {
         "barmode": "group" if most > 1 else "overlay",
         "showlegend": named,
-        "legend": LEGEND_ABOVE,
     }
     layout |= _horizontal(picture, most) if picture.across else _vertical(picture, named)
     traces = [_bars(picture, case, colors, most) for case in picture.cases]
@@ -53,13 +49,13 @@ def _bars(picture: Bars, case: Case, colors: Palette, most: int) -> dict[str, An
         **ends,
         "name": markup(case.name),
         "orientation": "h" if picture.across else "v",
-        "marker": bar_marker(colors.shade(case.role, len(picture.cases)), _fills(case)),
+        "marker": {
+            "color": colors.shade(case.role, len(picture.cases)),
+            "pattern": {"shape": _fills(case)},
+        },
         "text": [markup(text) for text in case.written] or None,
-        "textposition": "outside",
         "textangle": -90 if _is_upright(picture) else 0,
-        "textfont": {"size": size, "color": colors.ink},
-        "constraintext": "none",  # else Plotly makes the numbers as small as the bars are thin
-        "cliponaxis": False,
+        "textfont": {"size": size},
         "customdata": [markup(text) for text in case.hover],
         "hovertemplate": f"%{{customdata}}<extra>{markup(case.name)}</extra>",
     }
@@ -87,8 +83,6 @@ def _horizontal(picture: Bars, most: int) -> dict[str, Any]:
             "tickvals": list(range(len(picture.names))),
             "ticktext": [markup(shorten(name, LETTERS)) for name in picture.ticks or picture.names],
             "autorange": "reversed",
-            "automargin": True,
-            "ticks": "",
         },
         "xaxis": {"title": {"text": picture.quantity}, "rangemode": "tozero"},
         "height": 80 + height * len(picture.names),
@@ -121,10 +115,9 @@ def draw_curves(picture: Curves, colors: Palette) -> dict[str, Any]:
     names = [x for curve in picture.curves for x in curve.x if isinstance(x, str)]
     x: dict[str, Any] = {"title": {"text": picture.x_title}}
     if names:
-        order = [markup(name) for name in dict.fromkeys(names)]
-        x |= {"type": "category", "categoryorder": "array", "categoryarray": order}
+        x |= {"type": "category", "categoryarray": [markup(name) for name in dict.fromkeys(names)]}
     if picture.log:
-        x |= {"type": "log", "dtick": 1, "tickformat": "~s"}
+        x["type"] = "log"
     y: dict[str, Any] = {"title": {"text": picture.y_title}}
     if picture.highest is not None:
         y["range"] = [picture.lowest, picture.highest]
@@ -135,14 +128,12 @@ def draw_curves(picture: Curves, colors: Palette) -> dict[str, Any]:
         "yaxis": y,
         "height": picture.height,
         "margin": {"l": 8, "r": 8, "t": 50 if names else 34, "b": 8},
-        "legend": LEGEND_ABOVE,
     }
     lines = [_line(curve, colors, n_cases) for curve in picture.curves]
     return {"data": lines, "layout": layout}
 
 
 def _line(curve: Curve, colors: Palette, n_cases: int) -> dict[str, Any]:
-    color = colors.shade(curve.role, n_cases)
     signs = {"marker": {"symbol": curve.point}} if curve.point else {}
     return {
         "type": "scatter",
@@ -150,7 +141,7 @@ def _line(curve: Curve, colors: Palette, n_cases: int) -> dict[str, Any]:
         "y": np.asarray(curve.y),
         "name": markup(curve.name),
         "mode": "lines+markers" if curve.point else "lines",
-        "line": {"color": color, "dash": curve.dash, "width": 2},
+        "line": {"color": colors.shade(curve.role, n_cases), "dash": curve.dash},
         **signs,
         "customdata": [markup(text) for text in curve.hover],
         "hovertemplate": f"%{{customdata}}<extra>{markup(curve.name)}</extra>",
@@ -178,7 +169,7 @@ def draw_points(picture: Points, colors: Palette) -> dict[str, Any]:
         "text": names,
         "mode": "markers+text",
         "textposition": _sides(np.column_stack([picture.x, picture.y])),
-        "textfont": {"color": colors.ink, "size": 13},
+        "textfont": {"size": 13},
         "marker": {
             "size": [13 if own else 9 for own in made],
             "symbol": [POINTS[own] for own in made],
@@ -187,14 +178,12 @@ def draw_points(picture: Points, colors: Palette) -> dict[str, Any]:
         },
         "customdata": hover,
         "hovertemplate": "%{customdata}<extra></extra>",
-        "cliponaxis": False,
     }
     layout = {
         "xaxis": {"title": {"text": picture.x_title}, "range": [low - free, high + free]},
         "yaxis": {"title": {"text": picture.y_title}, "scaleanchor": "x"},
         "height": picture.height,
         "margin": {"l": 8, "r": 8, "t": 24, "b": 8},
-        "showlegend": False,
     }
     return {"data": [points], "layout": layout}
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from gpt2viz.pictures.circuits import Wire, Wiring
 from gpt2viz.pictures.palette import Palette
 from gpt2viz.pictures.patching import READS
-from gpt2viz.pictures.plotly.series import LEGEND_ABOVE, markup
+from gpt2viz.pictures.plotly.series import markup
 
 #: The role and the dash of edges into queries, keys and values …
 _LOOKS: dict[str, tuple[str, str]] = {
@@ -44,25 +44,21 @@ def draw(picture: Wiring, colors: Palette) -> dict[str, Any]:
     names = [f"{n}" for n in range(max(picture.n_layer, picture.n_head))]
     layers = {"range": [picture.n_layer - 0.55, -0.45]}
     layout = {
-        "xaxis": _axis("head", names[: picture.n_head]) | {"side": "bottom"},
+        "xaxis": _axis("head", names[: picture.n_head]),
         "yaxis": _axis("layer", names[: picture.n_layer]) | layers,
         "height": 70 + row * picture.n_layer,
         "margin": {"l": 8, "r": 8, "t": 30, "b": 8},
-        "hovermode": "closest",
-        "legend": LEGEND_ABOVE | {"itemclick": False, "itemdoubleclick": False},
+        "legend": {"itemclick": False},
     }
     return {"data": traces, "layout": layout}
 
 
 def _axis(title: str, names: list[str]) -> dict[str, object]:
     return {
-        "title": {"text": title, "font": {"size": 11}},
+        "title": {"text": title},
         "tickvals": list(range(len(names))),
         "ticktext": names,
         "range": [-0.55, len(names) - 0.45],
-        "showgrid": False,
-        "zeroline": False,
-        "ticks": "",
     }
 
 
@@ -126,14 +122,12 @@ def _letters(picture: Wiring, colors: Palette, row: int) -> Iterator[dict[str, A
             "y": y,
             "mode": "markers+text",
             "text": [into.upper()] * len(some),
-            "textfont": {"size": 11, "color": colors.ink},
+            "textfont": {"size": 11},
             "marker": {
                 "size": _CIRCLE,
                 "color": colors.unit[0][1],
                 "line": {"color": colors.shade(role, 1), "width": 1},
-                "opacity": 1,
             },
-            "unselected": {"marker": {"opacity": 1}, "textfont": {"color": colors.ink}},
             "customdata": [[str(wire.edge), markup(wire.hover)] for wire in some],
             "hovertemplate": "%{customdata[1]}<extra></extra>",
             "showlegend": False,
@@ -171,7 +165,7 @@ def _heads(picture: Wiring, colors: Palette) -> dict[str, Any]:
         "y": [layer for layer, _ in positions],
         "mode": "markers+text",
         "text": [f"{layer}.{head}" for layer, head in positions],
-        "textfont": {"size": 11, "color": colors.ink},
+        "textfont": {"size": 11},
         "marker": {
             "symbol": "square",
             "size": _HEAD,
@@ -180,9 +174,7 @@ def _heads(picture: Wiring, colors: Palette) -> dict[str, Any]:
                 "color": [ink if on else grid for on in framed],
                 "width": [3 if on else 1 for on in framed],
             },
-            "opacity": 1,
         },
-        "unselected": {"marker": {"opacity": 1}, "textfont": {"color": colors.ink}},
         "hovertemplate": "head %{text}<extra></extra>",
         "showlegend": False,
     }
