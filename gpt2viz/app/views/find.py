@@ -133,7 +133,7 @@ def _rank_by_pattern(view: View, choices: DeltaGenerator) -> None:
         values = _score_layers(view, lambda weights: similarity(weights, pattern))
         _similarity_map(values, _chosen_head(view))
     with ranking:
-        _draw_ranking(view, {SIMILARITY: values}, SIMILARITY, view.trace)
+        _draw_ranking(view, {SIMILARITY: values}, SIMILARITY)
 
 
 def _rank_by_head(view: View, choices: DeltaGenerator) -> None:
@@ -153,7 +153,7 @@ def _rank_by_head(view: View, choices: DeltaGenerator) -> None:
         values = head_similarities(view, layer, head)
         _similarity_map(values, (layer, head))
     with ranking:
-        _draw_ranking(view, {SIMILARITY: values}, SIMILARITY, view.trace, as_lines, large=False)
+        _draw_ranking(view, {SIMILARITY: values}, SIMILARITY, as_lines=as_lines)
 
 
 def _similarity_map(values: Scores, framed: tuple[int | None, int | None]) -> None:
@@ -224,20 +224,19 @@ def _rank_by_habit(view: View, choices: DeltaGenerator) -> None:
     if text == "weights" and reading.result.scores is None:
         ranking.info("The heads' weights aren't read yet.", icon=":material/hourglass_empty:")
         return
-    columns = reading.result.scores if text == "weights" else scores[text]
-    if columns is None or score not in columns:
+    measured = {**scores, "weights": reading.result.scores or {}}[text]
+    if score not in measured:
         ranking.info(
             labels.sentence("find.lacks", score=declared.title),
             icon=":material/info:",
         )
         return
-    columns = {known[name].title if name in known else name: columns[name] for name in columns}
+    columns = {known[name].title if name in known else name: measured[name] for name in measured}
     surveyed = over_texts if text == "texts" else None
     if surveyed:
         columns = {"± (95 %)": surveyed.margin[score], **columns}
-    run, on = runs.get(text, view.trace), "" if text == "sentence" else TEXTS[text]
     with ranking:
-        _draw_ranking(view, columns, declared.title, run, on=on)
+        _draw_ranking(view, columns, declared.title, text)
     if surveyed:
         _passages(surveyed, score)
 
@@ -362,7 +361,7 @@ def _rank_by_look(view: View, choices: DeltaGenerator) -> None:
                     height=max(260, 90 + 30 * view.model.config.n_layer),  # numbers in its cells
                 )
     with ranking:
-        _draw_ranking(view, numbers, by, view.trace)
+        _draw_ranking(view, numbers, by)
 
 
 def _query_and_opening(view: View) -> tuple[int, Link | None]:
@@ -574,48 +573,44 @@ def _draw_ranking(
     view: View,
     columns: Mapping[str, Scores],
     by: str,
-    trace: Trace,
+    text: str = "sentence",
     as_lines: bool | None = None,
-    large: bool = True,
-    on: str = "",
 ) -> None:
     """Draw the heads in a table, largest ``by`` first, and pictures of the best; clicks choose one.
 
-    If ``large``, the chosen head is drawn instead of the best; false if it is shown elsewhere.
-    ``columns`` holds (n_layer, n_head) by name. ``trace`` is the run that the pictures show;
-    ``as_lines`` draws them as lines, and None draws a switch for that. ``on`` says what the columns
-    were measured on, if that isn't the sentence.
+    ``columns`` holds (n_layer, n_head) by name, measured on ``text``, a key of ``TEXTS``.
+    ``as_lines`` is given if the page draws the chosen head and the switch for lines itself; else
+    both are drawn here, the chosen head instead of the best.
     """
     if np.isnan(columns[by]).all():
         st.info(labels.sentence("find.unmeasured", by=by))
         return
-    layer, head = _chosen_head(view) if large else (None, None)
+    chosen = _chosen_head(view) if as_lines is None else (None, None)
+    run = (run_cache.probe(view.trace.key) if text == "probe" else None) or view.trace
     with st.container(key="listed", horizontal=True, vertical_alignment="center"):
         table = ranking(columns, by, _pick_layers(view))
         if as_lines is None:
-            as_lines = lines.switch(whole_text(len(trace.labels)))
-    chosen = (table["layer"] == layer) & (table["head"] == head)
-    rows = [int(n) for n in np.flatnonzero(chosen)]
+            as_lines = lines.switch(whole_text(len(run.labels)))
     heads = list(zip(table["layer"].tolist(), table["head"].tolist(), strict=True))
+    rows = [n for n, head in enumerate(heads) if head == chosen]
     st.session_state["ranking"] = {"selection": {"rows": rows}}  # also if chosen elsewhere
     output.table(
         table,
-        f"Heads ranked by {by}" + (f": {on}" if on else ""),
+        f"Heads ranked by {by}" + ("" if text == "sentence" else f": {TEXTS[text]}"),
         key="ranking",
-        of_run=not on,
+        of_run=text == "sentence",
         tallest=_TABLE,
         formats=dict.fromkeys(table.columns[2:], "%.3f"),
         choose=lambda row: choose_head(*heads[row]),
     )
-    every = ranking(columns, by, [])
-    alone = every[(every["layer"] == layer) & (every["head"] == head)]
     with st.container(key="best", gap="xsmall"):
         best = table[table[by].notna()].head(SHOWN)
-        if len(alone) and layer is not None and head is not None:
-            _draw_head_buttons(layer, head)
-            best = alone
+        if chosen[0] is not None:
+            _draw_head_buttons(*chosen)
+            every = ranking(columns, by, [])
+            best = every[(every["layer"] == chosen[0]) & (every["head"] == chosen[1])]
         if len(best):
-            _draw_best(view, best, by, trace, as_lines)
+            _draw_best(view, best, by, run, as_lines)
 
 
 def _chosen_head(view: View) -> tuple[int, int] | tuple[None, None]:
