@@ -139,11 +139,24 @@ class Contributions:
         )
 
     @property
+    def parts(self) -> dict[Part, float]:
+        """Every part by its name, as in ``Route.rest``, with every head's."""
+        parts = {
+            Part("token"): self.token_embedding,
+            Part("position"): self.position_embedding,
+            Part("constant"): self.norm_bias,
+        }
+        for layer, heads in enumerate(self.heads):
+            parts |= {Part("head", layer, head): float(added) for head, added in enumerate(heads)}
+            if self.attention_bias is not None:
+                parts[Part("bias", layer)] = float(self.attention_bias[layer])
+            parts[Part("mlp", layer)] = float(self.mlp[layer])
+        return {part: added for part, added in parts.items() if added is not None}
+
+    @property
     def total(self) -> float:
         """The sum of all parts."""
-        parts = self.token_embedding, self.position_embedding, self.heads, self.attention_bias
-        every = (*parts, self.mlp, self.norm_bias)
-        return float(sum(np.sum(part) for part in every if part is not None))
+        return sum(self.parts.values())
 
 
 def contributions(

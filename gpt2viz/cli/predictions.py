@@ -102,7 +102,7 @@ def contributions(
     model, trace = run()
     target = int(trace.logits_at(position).argmax()) if token is None else token
     result = gpt2viz.contributions(model, trace, target, versus, position)
-    parts = _parts(result)
+    parts = {str(part): added for part, added in result.parts.items()}
     if as_json:
         header = asdict(about(trace, "contributions")) | {"position": result.position}
         values = {"token": result.token, "versus": result.versus, "logit": result.logit}
@@ -152,21 +152,6 @@ def _print_parts(
     what += "" if result.versus is None else f" − {model.tokenizer.decode([result.versus])}"
     whole = f"{result.logit:>9.3f}  in all, from {len(parts)} contributions: {what!r}"
     click.echo(escape_controls(whole))
-
-
-def _parts(result: Contributions) -> dict[str, float]:
-    """Every part by its name; their sum is the logit."""
-    parts: dict[str, float | None] = {
-        "token embedding": result.token_embedding,
-        "position embedding": result.position_embedding,
-        "final norm's bias": result.norm_bias,
-    }
-    for layer, heads in enumerate(result.heads):
-        parts |= {f"head {layer}.{head}": float(value) for head, value in enumerate(heads)}
-        if result.attention_bias is not None:
-            parts[f"attention's bias {layer}"] = float(result.attention_bias[layer])
-        parts[f"MLP {layer}"] = float(result.mlp[layer])
-    return {name: added for name, added in parts.items() if added is not None}
 
 
 @click.command()

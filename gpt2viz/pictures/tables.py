@@ -114,18 +114,8 @@ def next_token_table(
 
 def contribution_table(parts: Contributions) -> pd.DataFrame:
     """Every part of a logit, largest first, in nats; the rows sum to the logit."""
-    rows = [
-        ("token embedding", parts.token_embedding),
-        ("position embedding", parts.position_embedding),
-        ("final norm's bias", parts.norm_bias),
-    ]
-    for layer, heads in enumerate(parts.heads):
-        rows += [(f"layer {layer}, head {head}", added) for head, added in enumerate(heads)]
-        if parts.attention_bias is not None:
-            rows.append((f"layer {layer}, attention's bias b_O", parts.attention_bias[layer]))
-        rows.append((f"layer {layer}, MLP", parts.mlp[layer]))
-    there = [(name, added) for name, added in rows if added is not None]
-    table = pd.DataFrame(there, columns=["component", "added (nats)"])
+    added = parts.parts
+    table = pd.DataFrame({"component": map(str, added), "added (nats)": added.values()})
     return table.sort_values("added (nats)", key=np.abs, ascending=False, ignore_index=True)
 
 

@@ -130,8 +130,7 @@ def test_mask_switch_reports_the_changes(model: gpt2viz.Model) -> None:
     assert head_of(at) == (layer, head), "the head stays"
     row = int(hardest(off).argmax())
     shown = re.search(
-        rf"\*\*Head {layer}.{head}\*\*: \S+ attends to (.*); with the mask on, (.*)\.",
-        words(at),
+        rf"\*\*Head {layer}.{head}\*\*: \S+ attends to (.*); with the mask on, (.*)\.", words(at)
     )
     assert shown
     for keys, of_row in zip(shown.groups(), (off[row], on[row]), strict=True):

@@ -111,8 +111,8 @@ def test_contributions_sum_to_the_logit_difference() -> None:
     shown = heatmaps(at, "contribution_map")["contributions"]
     assert shown.shape == (N_LAYER, N_HEAD + 2)
     by_part = dict(zip(table["component"], table["added (nats)"], strict=True))
-    assert shown[2, 3] == pytest.approx(by_part["layer 2, head 3"])
-    assert shown[1, N_HEAD + 1] == pytest.approx(by_part["layer 1, MLP"])
+    assert shown[2, 3] == pytest.approx(by_part["head 2.3"])
+    assert shown[1, N_HEAD + 1] == pytest.approx(by_part["mlp 1"])
 
 
 def test_default_explained_token_follows_the_sentence() -> None:

@@ -63,6 +63,7 @@ def test_contributions(run: Run) -> None:
     assert result["logit"] == pytest.approx(float(logits[on] - logits[down]), abs=1e-3)
     assert sum(result["parts"].values()) == pytest.approx(result["logit"], abs=1e-3)
     assert len(result["parts"]) == 3 + N_LAYER * (N_HEAD + 2)
+    assert result["parts"].keys() > gpt2viz.route(model, trace, on).rest.keys() - {"rounding"}
     assert json_of(run, "contributions", CATS)["token"] == int(logits.argmax())
     lines = run("contributions", CATS).stdout.splitlines()
     assert len(lines) == 13
