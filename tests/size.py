@@ -18,7 +18,7 @@ SUFFIXES = (".py", ".js", ".css")
 
 #: The limit of each count, and the aim.
 AT_MOST = {
-    "product lines": (60_159, 44_000),
+    "product lines": (60_134, 44_000),
     "of them app/": (24_035, 17_500),
     "lines of tests and benchmarks": (49_825, 37_000),
     "modules": (295, 300),

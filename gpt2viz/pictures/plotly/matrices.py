@@ -5,20 +5,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from gpt2viz.arrays import Array
 from gpt2viz.pictures.cells import decimals, shared_range, specials
 from gpt2viz.pictures.every_head import Thumbnails
-from gpt2viz.pictures.palette import ColorScale, Palette, chessboard
+from gpt2viz.pictures.palette import Palette, chessboard
 from gpt2viz.pictures.panel import Axis, Panel
 from gpt2viz.pictures.picture import Heatmaps
 from gpt2viz.pictures.plotly.series import markup
+from gpt2viz.pictures.pooling import Cells
 
 _LEGEND = {
     "orientation": "h",
@@ -158,72 +157,48 @@ def _legend(kinds: dict[str, str]) -> list[dict[str, Any]]:
 
 
 def draw_thumbnails(picture: Thumbnails, colors: Palette) -> go.Figure:
-    """Layers down, heads across.
+    """Layers down, heads across, as one matrix.
 
     The pointer shows layer, head and the largest weight of the block under it.
     """
-    tiles, hidden = picture.tiles, picture.hidden
-    n_layer, n_head, side = tiles.shape[:3]
+    n_layer, n_head, side = picture.tiles.shape[:3]
     step = side + max(1, side // 8)  # cells from one thumbnail to the next
-    shade = [(0.0, colors.masked), (1.0, colors.masked_other)]
-    every = np.broadcast_to(chessboard(hidden), tiles.shape)
-    names = {
-        "x": _names("head", n_head, step, picture.axes[1]),
-        "y": _names("layer", n_layer, step, picture.axes[0]),
-    }
-    traces = [
-        _thumbnails(_lay_out(tiles, step), names, colors.unit, "weight %{z:.4f}"),
-        _thumbnails(_lay_out(every, step), names, shade, "masked: exactly 0"),
-    ]
-    if (lost := np.isnan(tiles)).any():
-        pink = [(0.0, colors.nan), (1.0, colors.nan)]
-        shown = np.where(lost & ~hidden, np.float32(1), np.float32("nan"))
-        traces.append(_thumbnails(_lay_out(shown, step), names, pink, "NaN: not a number"))
-    layout = {
-        "height": min(760, 70 + 130 * n_layer),
-        "margin": {"l": 8, "r": 8, "t": 8, "b": 8},
-        "xaxis": _number_axis("head", n_head, side, step) | {"side": "top"},
-        "yaxis": _number_axis("layer", n_layer, side, step)
-        | {"autorange": "reversed", "scaleanchor": "x"},
-    }
-    return go.Figure(traces, layout)
+    cells = _lay_out(picture.tiles, step)
+    panel = Panel(
+        "",
+        cells,
+        Axis("", _names("layer", n_layer, step, picture.axes[0]), numbered=False),
+        Axis("", _names("head", n_head, step, picture.axes[1]), numbered=False),
+        quantity="weight",
+        masked=_lay_out(np.broadcast_to(picture.hidden, picture.tiles.shape), step),
+        masked_text="masked: exactly 0",
+    )
+    height = min(760, 70 + 130 * n_layer)
+    figure = draw_heatmaps(
+        Heatmaps(picture.what, [panel], height=height, numbers=0, legend=False), colors
+    )
+    figure.data[0].z = np.where(_lay_out(np.ones_like(picture.tiles), step), cells, np.nan)
+    figure.update_xaxes(_numbers("head", n_head, side, step), side="top")
+    figure.update_yaxes(_numbers("layer", n_layer, side, step), scaleanchor="x")
+    return figure
 
 
-def _lay_out(tiles: Array, step: int) -> Array:
-    """(n_layer, nh, side, side) -> one matrix of tiles ``step`` cells apart, NaN between them."""
+def _lay_out(tiles: Cells, step: int) -> Cells:
+    """(n_layer, nh, side, side) -> one matrix of tiles ``step`` cells apart, 0 between them."""
     n_layer, n_head, side, _ = tiles.shape
-    canvas: Array = np.full((n_layer, step, n_head, step), np.nan, np.float32)
+    canvas = np.zeros((n_layer, step, n_head, step), tiles.dtype)
     canvas[:, :side, :, :side] = tiles.swapaxes(1, 2)
     return canvas.reshape(n_layer * step, n_head * step)
 
 
+def _numbers(title: str, count: int, side: int, step: int) -> dict[str, Any]:
+    """The axis of layers or heads."""
+    middles = [n * step + (side - 1) / 2 for n in range(count)]
+    return {"title": title, "tickvals": middles, "ticktext": [*range(count)], "showline": False}
+
+
 def _names(part: str, count: int, step: int, axis: Axis) -> list[str]:
     """The pointer's names for every row or column, which saves a text for every cell."""
-    ends = [f"{axis.title} {name}" for name in axis.names()]
+    ends = [f"{axis.title} {name}" for name in axis.plain_names()]
     ends += [f"gap {n}" for n in range(step - len(ends))]
     return [f"{part} {n} · {end}" for n in range(count) for end in ends]
-
-
-def _thumbnails(
-    values: Array, names: Mapping[str, Sequence[str]], scale: ColorScale, hover: str
-) -> dict[str, Any]:
-    return {
-        "type": "heatmap",
-        "z": values,
-        "zmin": 0,
-        "zmax": 1,
-        "colorscale": scale,
-        "showscale": False,
-        "hoverongaps": False,
-        "hovertemplate": f"%{{y}}<br>%{{x}}<br>{hover}<extra></extra>",
-        "meta": "overview",
-        **names,
-    }
-
-
-def _number_axis(title: str, count: int, side: int, step: int) -> dict[str, object]:
-    return _NAMES | {
-        "title": title,
-        "tickvals": [n * step + (side - 1) / 2 for n in range(count)],
-        "ticktext": [str(n) for n in range(count)],
-    }
