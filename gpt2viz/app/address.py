@@ -209,12 +209,8 @@ def peek(parameter: Parameter) -> Any:
 
 def get_chosen(parameter: Parameter) -> Any:
     """Return the value of a parameter that the page has read; None if it is a default."""
-    return None if is_default(parameter) else get(parameter)
-
-
-def is_default(parameter: Parameter) -> bool:
-    """Return whether a parameter that the page has read has its default value."""
-    return not _memory()[parameter.name].chosen
+    last = _memory()[parameter.name]
+    return last.value if last.chosen else None
 
 
 def raw(parameter: Parameter) -> str | None:

@@ -263,13 +263,9 @@ def probe(key: RunKey) -> gpt2viz.Trace | None:
     return run(RunKey(key.model, ids, key.causal)) if ids else None
 
 
-def head_scores(key: RunKey) -> dict[str, scores.Scores]:
-    """Return every head score of a run: (n_layer, n_head) by name, NaN for one that fails."""
-    return score_run(key).scores
-
-
 class Scored(NamedTuple):
-    """Every head score of a run; ``failed`` says why scores of other packages are NaN."""
+    """Every head score of a run, (n_layer, n_head) by name; ``failed`` says why scores of other
+    packages are NaN."""
 
     scores: dict[str, scores.Scores]
     failed: tuple[str, ...]

@@ -16,7 +16,7 @@ from gpt2viz import settings
 from gpt2viz.analysis.scores import SCORES
 from gpt2viz.analysis.weight_scores import WEIGHT_SCORES, weight_scores
 from gpt2viz.app import address, clicks, output, parameters
-from gpt2viz.app.views import find
+from gpt2viz.app.views import ranked_heads
 from gpt2viz.model.checkpoint import BUNDLED
 from gpt2viz.survey.engines import local
 from gpt2viz.survey.run import survey
@@ -136,7 +136,7 @@ def test_clicks_on_maps_rows_and_pictures_choose_a_head(monkeypatch: pytest.Monk
 def test_ticked_row_and_chosen_head_agree(monkeypatch: pytest.MonkeyPatch) -> None:
     draw, answers, heads = output.table, list[Any](), list[Any]()
     monkeypatch.setattr(output, "table", lambda *of, **how: answers.append(how) or draw(*of, **how))
-    monkeypatch.setattr(find, "choose_head", lambda *head: heads.append(head))
+    monkeypatch.setattr(ranked_heads, "choose_head", lambda *head: heads.append(head))
     at = open_page("find", layer="2", head="3")
     table = next(iter(at.session_state["_shown"].tables.values()))
     answers[0]["choose"](1)

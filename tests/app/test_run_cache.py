@@ -21,7 +21,7 @@ from gpt2viz.analysis.patterns import similarities
 from gpt2viz.analysis.scores import head_scores
 from gpt2viz.app import run_cache
 from gpt2viz.app.run_cache import ByteLRUCache
-from gpt2viz.app.views import find, measures, two_runs
+from gpt2viz.app.views import alike, measures, two_runs
 from gpt2viz.run.key import RunKey
 from tests.app.cases import each
 from tests.bundled import bundled_model
@@ -71,7 +71,7 @@ CACHED: dict[str, Any] = {
         ),
     ),
     "similarities": (
-        lambda key: find._similarities(key)[0],
+        lambda key: alike._similarities(key)[0],
         lambda model, trace: similarities(trace),
     ),
     "apart": (
@@ -81,7 +81,7 @@ CACHED: dict[str, Any] = {
         ),
     ),
     "head scores": (
-        lambda key: run_cache.head_scores(key)["entropy"],
+        lambda key: run_cache.score_run(key).scores["entropy"],
         lambda model, trace: head_scores(trace)["entropy"],
     ),
     "lens": (

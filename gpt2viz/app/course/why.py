@@ -72,7 +72,7 @@ def _strongest_copy(trace: Trace) -> Step | None:
 
     Layer 0 is left out: no head before it can have written what preceded a token.
     """
-    scores = np.nan_to_num(run_cache.head_scores(trace.key)["induction"][1:])
+    scores = np.nan_to_num(run_cache.score_run(trace.key).scores["induction"][1:])
     targets = induction(trace.token_ids)
     if not scores.size or not targets.any():
         return None

@@ -184,7 +184,7 @@ def find(example: Example, trace: Trace) -> Seen | None:
         end = text.rindex(example.of, 0, asks) + len(example.of)
         key = _position(text, end, trace.token_bytes)
     if key is None:
-        scores = run_cache.head_scores(trace.key)[example.habit]
+        scores = run_cache.score_run(trace.key).scores[example.habit]
     else:
         layers = range(trace.config.n_layer)
         scores = np.stack([trace.stage("weights", n)[0, :, query, key] for n in layers])
@@ -214,14 +214,14 @@ def _position(text: str, end: int, token_bytes: Sequence[bytes]) -> int:
 def first_visit_view(trace: Trace) -> Seen | None:
     """Return the view of a first visit: the copying head, with the mask on. None if a sentence was
     chosen or no head copies."""
-    if not address.is_default(parameters.TEXT) or not trace.text.endswith(FIRST.text):
+    if address.get_chosen(parameters.TEXT) is not None or not trace.text.endswith(FIRST.text):
         return None
     return find(FIRST, run_cache.run(replace(trace.key, causal=True)))
 
 
 def other_copying_heads(trace: Trace, seen: Seen) -> str:
     """List the heads that share keys and values with the first visit's head, and copy as well."""
-    scores = run_cache.head_scores(replace(trace.key, causal=True))[FIRST.habit][seen.layer]
+    scores = run_cache.score_run(replace(trace.key, causal=True)).scores[FIRST.habit][seen.layer]
     also = [n for n in sharing(trace.config, seen.head) if scores[n] >= FIRST.least]
     return ", ".join(f"{seen.layer}.{n}" for n in also)
 

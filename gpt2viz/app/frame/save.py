@@ -198,7 +198,7 @@ def all_choices() -> dict[str, str]:
     """
     own: tuple[Parameter, ...] = (parameters.TEXT, parameters.MODEL)
     read = {p: address.get(p) for p in own if p.name in st.session_state}
-    if parameters.TEXT in read and address.is_default(parameters.TEXT):
+    if parameters.TEXT in read and address.get_chosen(parameters.TEXT) is None:
         opened = (parameters.QUERY, parameters.LAYER, parameters.HEAD)
         unnamed = {p: address.peek(p) for p in opened if address.raw(p) is None}
         read |= {p: value for p, value in unnamed.items() if value is not None}

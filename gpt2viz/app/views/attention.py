@@ -264,7 +264,7 @@ def _names(view: View, chosen: _Chosen) -> list[str]:
 
 def _reason(view: View, chosen: _Chosen) -> str:
     """Say why this head opened; "" if it was chosen."""
-    opened = any(map(address.is_default, (parameters.LAYER, parameters.HEAD)))
+    opened = None in map(address.get_chosen, (parameters.LAYER, parameters.HEAD))
     if not opened or not run_cache.every_head(_key_with_mask(view), False).links.weights.any():
         return ""
     copies, head = examples.first_visit_view(view.trace), f"{chosen.layer}.{chosen.head}"

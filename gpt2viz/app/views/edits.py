@@ -260,7 +260,7 @@ def _patch_problem(view: View, second: tuple[int, ...]) -> str:
 def _preset_head(layer: int, head: int) -> None:
     """Set the head in an edit's fields when another is chosen, or when they are first drawn."""
     chosen = {"edit_layer": layer, "edit_head": head}
-    if address.is_default(parameters.LAYER) and address.is_default(parameters.HEAD):
+    if [*map(address.get_chosen, (parameters.LAYER, parameters.HEAD))] == [None, None]:
         chosen = st.session_state.get(_PRESET, chosen)  # edits decide which head opens
     if st.session_state.get(_PRESET) != chosen:
         st.session_state.update(chosen)

@@ -437,7 +437,7 @@ def _offer_repetition(view: View, layer: int, head: int) -> None:
     if duplicate_token(view.trace.token_ids).any():
         return
     probe = run_cache.probe(view.trace.key)
-    if probe is None or run_cache.head_scores(probe.key)["induction"][layer, head] < _COPIES:
+    if probe is None or run_cache.score_run(probe.key).scores["induction"][layer, head] < _COPIES:
         return
     if (repetition := repeat_sentence(view)) is None:
         return

@@ -145,7 +145,7 @@ def _draw_token(view: View, layer: int, head: int) -> None:
     names = run_cache.vocabulary(name)
     offered = list(dict.fromkeys(names[n] for n in view.trace.token_ids))
     picked = predict.pick_token(view, "The token", parameters.TOKEN, offered, names[token])
-    if picked is not None and not address.is_default(parameters.TOKEN):
+    if picked is not None and address.get_chosen(parameters.TOKEN) is not None:
         token = picked
     turns = "q_unrotated" in view.trace.graph  # as if each key were at the query's position
     prose.markdown(

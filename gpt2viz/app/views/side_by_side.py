@@ -23,15 +23,8 @@ from gpt2viz.app.frame import controls, page_fragment
 from gpt2viz.app.literal import literal
 from gpt2viz.app.source_code import Line, Made
 from gpt2viz.app.view import View, Window, whole_text
-from gpt2viz.app.views import changes, find, measures, two_runs, two_texts, zoom
-from gpt2viz.app.views.two_runs import (
-    HEIGHT,
-    Head,
-    Side,
-    Sides,
-    Weights,
-    sides_of_text,
-)
+from gpt2viz.app.views import alike, changes, measures, two_runs, two_texts, zoom
+from gpt2viz.app.views.two_runs import HEIGHT, Head, Side, Sides, Weights, sides_of_text
 from gpt2viz.app.views.zoom import window
 from gpt2viz.labels import first_few, sentence
 from gpt2viz.model.checkpoint import weight_bytes
@@ -269,7 +262,7 @@ def _head_map(both: Sides, like: bool, heads: Sequence[Head]) -> None:
     """
     prose.markdown(f":small[**{_MAP_TITLE[like]}**]", help=prose.tip(_MAP_CAPTION[like]))
     (layer, head), framed = heads
-    numbers = find.head_similarities(both.a.view, layer, head) if like else both.head_differences()
+    numbers = alike.head_similarities(both.a.view, layer, head) if like else both.head_differences()
     quantity = "cosine similarity" if like else "largest difference"
     chosen = (parameters.LAYER2, parameters.HEAD2) if like else ()
     with st.container(key="side_heads"):

@@ -140,7 +140,7 @@ def _copying(view: View, every_edge: Composition) -> Copying | None:
     probe = run_cache.probe(replace(view.trace.key, causal=True))
     if probe is None:
         return None
-    scores = run_cache.head_scores(probe.key)
+    scores = run_cache.score_run(probe.key).scores
     edge = copying_edge(every_edge, scores)
     if edge is None:
         return None
