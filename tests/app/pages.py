@@ -162,8 +162,7 @@ def component(at: AppTest, key: str) -> Any:
 
 def canvas(at: AppTest, key: str) -> bytes:
     """The message from which a canvas draws matrices."""
-    message: bytes = component(at, key).bytes
-    return message
+    return bytes(component(at, key).bytes)
 
 
 def pictures(at: AppTest) -> dict[str, str]:

@@ -44,8 +44,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """
     folder = tmp_path_factory.mktemp("families")
     paths = [write_llama(folder / name, **FAMILIES[name]) for name in ("llama", "qwen3")]
-    with_window = FAMILIES["qwen2, a window in deeper layers"]
-    paths.append(write_llama(folder / "window", **with_window))
+    paths.append(write_llama(folder / "window", **FAMILIES["qwen2, a window in deeper layers"]))
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(settings.MODELS_VARIABLE, pathsep.join(map(str, paths)))
         st.cache_data.clear()

@@ -347,8 +347,7 @@ def test_bundled_survey_matches_the_bundled_model() -> None:
             score = expected_scores(heads, ids)[name][best["head"]]
             n_matching += score == pytest.approx(best["value"], abs=2e-3)
     assert n_matching >= 6  # a passage cut within a word may have other tokens by itself
-    record = BUNDLED / "survey"
-    assert sum(file.stat().st_size for file in record.iterdir()) < 300_000
+    assert sum(file.stat().st_size for file in (BUNDLED / "survey").iterdir()) < 300_000
 
 
 def test_survey_of_other_weights_is_reported(

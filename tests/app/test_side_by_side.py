@@ -57,8 +57,7 @@ def cosine(x: np.ndarray, y: np.ndarray) -> float:
 
 def chosen_partner(at: AppTest) -> int:
     (pills,) = [g for g in button_groups(at) if g.proto.id.endswith("-_match_chosen")]
-    partner: int = pills.value
-    return partner
+    return int(pills.value)
 
 
 def test_equal_prefixes_have_identical_vectors() -> None:

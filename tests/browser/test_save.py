@@ -61,8 +61,7 @@ def test_charts_are_saved_as_pictures(open_page: Callable[..., Page]) -> None:
     assert bars
     open_save(page, "Picture")
     for picture, words in (("Probability of", bars), ("Most probable next", ["entropy (bits)"])):
-        box = page.get_by_role("combobox", name="Picture").first
-        box.click()
+        page.get_by_role("combobox", name="Picture").first.click()
         act(page, page.get_by_role("option", name=re.compile(picture)).click)
         _, path = download(page, "SVG")
         root = ElementTree.parse(path).getroot()  # noqa: S314 (our own file)

@@ -296,8 +296,7 @@ def test_convert(run: Run, tmp_path: Path) -> None:
     network = layouts.random_weights(layouts.CurrentGPT(nano=True, bias=True, mask=False))
     layouts.save_nano(network, tmp_path / "ckpt.pt", True, False)
     result = run("convert", str(tmp_path / "ckpt.pt"), "mine")
-    sizes = "3 layers of 4 heads, C = 24, vocabulary 430, 24 positions"
-    assert result.stdout == f"mine: {sizes}\n"
+    assert result.stdout == "mine: 3 layers of 4 heads, C = 24, vocabulary 430, 24 positions\n"
     assert "Now put the vocabulary of its training into mine: vocab.json" in result.stderr
     assert Path("mine", "model.safetensors").is_file()
     result = run("convert", str(tmp_path / "ckpt.pt"), "mine")

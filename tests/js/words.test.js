@@ -1,7 +1,9 @@
 import assert from "node:assert/strict"
 import { test } from "node:test"
 
-import { arc, bare, fontSize, nextWords, strongest } from "../../gpt2viz/app/scripts/words.js"
+import {
+  arc, bare, fontSize, nextWords, signed, strongest,
+} from "../../gpt2viz/app/scripts/words.js"
 
 // Two layers of two heads over three tokens.
 const P = { n_head: 2, n_tokens: 3, arcs: [[[0, 1]], [], [[1, .75]]] }
@@ -42,4 +44,8 @@ test("a word is shown without the dot of its space, a lone space with it", () =>
     ["cat", "cat", "·", "· (2)", "\u2068שלום\u2069", "a·"])
   const next = ["·A", "A", "·a", "was"].map((label) => ({ label }))
   assert.deepEqual(nextWords({ next }), ["·A", "A", "a", "was"], "two that would read the same")
+})
+
+test("a part of a logit has a sign, but none if it rounds to 0", () => {
+  assert.deepEqual([2.7, -1.04, .04, -.04].map(signed), ["+2.7", "−1.0", "0.0", "0.0"])
 })

@@ -93,8 +93,7 @@ def test_run_of_another_recipe_is_refused(tmp_path: Path) -> None:
 def test_training_learns_a_repeating_text(tmp_path: Path) -> None:
     recipe = replace(RECIPE, phases=(Phase(120, 8, 16, 0.0),), points=(40, 80, 120))
     text = Text(np.tile(np.arange(100, 120), 100), np.arange(0, 2000, 20))
-    repeating_text = Stream(text, None, 600)
-    trainer = Trainer(recipe, repeating_text, held_out(), tmp_path)
+    trainer = Trainer(recipe, Stream(text, None, 600), held_out(), tmp_path)
     trainer.advance(120, lambda _line: None, every=40)
     losses = [point["train_loss"] for point in trainer.curves]
     assert losses[0] > losses[1] > losses[2]

@@ -171,7 +171,9 @@ function listHeads(view, { key, value, heads }) {
 
 const button = (text, onclick) => Object.assign(make("button", null, text), { onclick })
 
-const signed = (value) => `${value < 0 ? "−" : "+"}${Math.abs(value).toFixed(1)}`
+/** A number with its sign, but none if it rounds to 0: that neither raises nor lowers. */
+export const signed = (value) =>
+  (value >= .05 ? "+" : "") + value.toFixed(1).replace("-", value > -.05 ? "" : "−")
 
 function pointAt(view, at) {
   if (JSON.stringify(view.at) === JSON.stringify(at)) return

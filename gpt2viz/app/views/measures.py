@@ -79,7 +79,7 @@ def pick(width: int) -> str:
 
 def words(sums_to_one: bool = True) -> bool:
     """Pick whether tokens are grouped into words; disabled unless rows sum to one."""
-    chosen: bool = st.toggle(
+    return st.toggle(
         "Whole words",
         disabled=not sums_to_one,
         help=prose.tip(
@@ -90,7 +90,6 @@ def words(sums_to_one: bool = True) -> bool:
         ),
         **address.switch(parameters.WORDS, movable=sums_to_one),
     )
-    return chosen
 
 
 def code_behind(view: View, layer: int, chosen: str, whole_words: bool) -> tuple[Made, ...]:

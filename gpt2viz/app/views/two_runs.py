@@ -351,9 +351,8 @@ def draw_paths(both: Sides, drawn: dict[str, tuple[Path, Path]], note: str = "")
 
 def pick_whole() -> bool:
     """Pick whether the mean of a layer's heads replaces the chosen one."""
-    whole: bool = st.toggle(
+    return st.toggle(
         "Mean of all heads",
         help=prose.tip("Averages over all heads of the layer instead of showing one."),
         **address.switch(parameters.WHOLE),
     )
-    return whole
