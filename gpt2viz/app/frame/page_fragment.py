@@ -7,7 +7,7 @@ browser from the address, which holds all choices.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NoReturn
 
 import streamlit as st
 from streamlit.errors import StreamlitAPIException
@@ -20,16 +20,9 @@ from gpt2viz.app.pages import Page
 from gpt2viz.app.view import View
 from gpt2viz.run.key import RunKey
 
+#: The choices that the frame was drawn with, and the words that it linked.
 _FRAME = "_frame"
 _WITH_FRAME = "_with_frame"
-
-
-class _Frame(NamedTuple):
-    """The choices that the frame was drawn with, and the words that it linked."""
-
-    chosen: tuple[Any, ...]
-    choosing: str | None
-    linked: frozenset[str]
 
 
 def draw(
@@ -43,7 +36,7 @@ def draw(
     Streamlit keeps them while the page is open.
     """
     view = open_page(which, words := choosing())
-    st.session_state[_FRAME] = _Frame(_frame_values(), words, prose.linked())
+    st.session_state[_FRAME] = (*_frame_values(), words), prose.linked()
     st.session_state[_WITH_FRAME] = True
     _draw(view.trace.key, view.query, body, choosing)
 
@@ -55,20 +48,19 @@ def _draw(
     body: Callable[[View], None],
     choosing: Callable[[], str | None],
 ) -> None:
-    frame: _Frame = st.session_state[_FRAME]
+    drawn_with, linked = st.session_state[_FRAME]
     alone = not st.session_state.pop(_WITH_FRAME, False)
-    if frame.chosen != _frame_values() or (alone and address.frame_has_notes()):
+    changed = drawn_with != (*_frame_values(), choosing())
+    if changed or (alone and address.frame_has_notes()):
         st.rerun()
     try:
         view = View(run_cache.load(key.model), run_cache.run(key), query)
     except (GPT2VizError, KeyError):
         st.rerun()  # the frame reports what can't be loaded any more
-    if frame.choosing != choosing():
-        st.rerun()
     tour.remember()
     if alone:
         output.begin_below_frame()
-        prose.begin(frame.linked)
+        prose.begin(linked)
     with st.container(key="page"):  # spaced as the frame is: see ``theme.css``
         notes = st.empty()
         if alone:  # a fragment that runs alone may write only inside itself
