@@ -56,6 +56,7 @@ def check_sum_beside_pictures(page: Page) -> None:
             if not beside:
                 assert drawn["y"] + drawn["height"] <= result["y"]
         assert result["x"] + result["width"] <= width
+    expect(sum_of(page).locator(".result b").first).to_have_css("white-space", "nowrap")
 
 
 def test_changes_by_a_click_are_in_view(open_page: Visit, subtests: pytest.Subtests) -> None:
