@@ -72,16 +72,17 @@ def check_lens(page: Page, key: str) -> None:
     """The curves' points align with the matrix rows beside them; the legend is below."""
     curves = page.locator(f".st-key-{key}_curves")
     heights = curves.locator(".chart").evaluate(POINTS)
-    rows = [
-        page.locator(f".st-key-{key} .tiles").evaluate(MIDDLE, [0, row, 0])[1]
-        for row in range(len(heights))
-    ]
+    tiles = page.locator(f".st-key-{key} .tiles")
+    rows = [tiles.evaluate(MIDDLE, [0, row, 0])[1] for row in range(len(heights))]
     assert_allclose(heights, rows, atol=1)
     legend, numbers = (box_of(curves.locator(part).last) for part in (".legend", ".tick"))
     assert legend["y"] > numbers["y"] + numbers["height"]
 
 
 def test_clicks_on_cells_hide_and_restore_keys(open_page: Visit) -> None:
+    phone = open_page("what_if", width=400)
+    kind, layer = (box_of(phone.locator(f".st-key-edit_{name}")) for name in ("kind", "layer"))
+    assert round(kind["y"] + kind["height"]) == round(layer["y"] + layer["height"])
     page = open_page("what_if", layer=0, head=0)
     click_cell(page, "whatif", 2, 1)
     assert "edits=forbid%3A2%3A1" in page.url
