@@ -232,3 +232,4 @@ def test_shape_table_matches_the_run(model: gpt2viz.Model) -> None:
     only = open_page("shapes", text=TEXT, filter="h.2.attn.attend").dataframe[0].value
     assert set(only["layer"]) == {2}
     assert list(only["key"]) == list(gpt2viz.HEAD_STAGES[3:])
+    assert not open_page("shapes", text=TEXT, filter="no such row").dataframe

@@ -27,12 +27,9 @@ def show() -> None:
     if "qkv" in graph:
         shared = "Q, K and V are slices of `qkv`; dropout is off"
     size = spell(table["bytes"][~table["shared"]].sum())
-    prose.markdown(
-        sentence("shapes.recorded", count=len(table), size=size)
-        + " "
-        + sentence("shapes.made_by", shared=shared, count=table["parameters"].sum())
-        + measures.reused_note(view.trace, " The table describes a full run.")
-    )
+    counts = {"tensors": len(table), "parameters": table["parameters"].sum()}
+    note = measures.reused_note(view.trace, " The table describes a full run.")
+    prose.markdown(sentence("shapes.recorded", **counts, size=size, shared=shared) + note)
     legend, search, download = st.columns([5, 3, 1], vertical_alignment="bottom")
     prose.markdown(" · ".join(f"**{axis}** {size}" for axis, size in sizes), slot=legend)
     typed = search.text_input(
@@ -42,12 +39,13 @@ def show() -> None:
         **address.text(parameters.FILTER),
     )
     shown = tables.filter_rows(table, typed)
+    if shown.empty:
+        st.info("No row contains that text. Try a shorter one.")
+        return
     # Without the checksum of the weights, which is slow to compute; Save includes it.
     about = export.About("shapes", view.model.name, text=view.trace.text, causal=view.trace.causal)
     made, name = export.table_bytes(shown, "csv", about), export.file_name(about, "csv")
     output.file_button("CSV", made, name, download)
-    if shown.empty:
-        st.info("No row contains that text. Try a shorter one.")
     output.table(
         shown,
         "Every tensor of the run",
