@@ -53,6 +53,7 @@ class Group(click.Group):
     def main(self, args: Sequence[str] | None = None, *rest: Any, **named: Any) -> Any:
         """Tune this process, run a command, exit: 0, ``FAILED``, ``USAGE`` or ``INTERRUPTED``."""
         named["standalone_mode"] = False
+        sys.stdin = sys.stdin or open(os.devnull)  # noqa: SIM115 (None if closed)
         if not (sys.argv[1:] if args is None else args):
             args = ["--help"]
         try:

@@ -102,13 +102,12 @@ def contributions(
     model, trace = run()
     target = int(trace.logits_at(position).argmax()) if token is None else token
     result = gpt2viz.contributions(model, trace, target, versus, position)
-    parts = {str(part): added for part, added in result.parts.items()}
     if as_json:
         header = asdict(about(trace, "contributions")) | {"position": result.position}
         values = {"token": result.token, "versus": result.versus, "logit": result.logit}
-        options.print_json(header | values | {"parts": parts})
+        options.print_json(header | values | {"parts": result.parts})
     else:
-        _print_parts(model, result, parts, PRINTED)
+        _print_parts(model, result, {str(p): added for p, added in result.parts.items()}, PRINTED)
 
 
 @click.command()

@@ -393,13 +393,15 @@ def test_app_refuses_wrong_arguments_before_it_starts(
 
 @pytest.mark.parametrize("arguments", [["--help"], []])
 def test_a_closed_pipe_is_no_traceback(arguments: list[str]) -> None:
-    process = subprocess.Popen(
-        [sys.executable, "-m", "gpt2viz", *arguments],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        cwd=BUNDLED.parents[2],
-    )
+    command, pipe = [sys.executable, "-m", "gpt2viz", *arguments], subprocess.PIPE
+    process = subprocess.Popen(command, stdout=pipe, stderr=pipe, cwd=BUNDLED.parents[2])
     assert process.stdout
     process.stdout.close()
     _, message = process.communicate()
     assert (process.returncode, message) == (1, b"")
+
+
+def test_a_closed_stdin_is_an_empty_text() -> None:
+    command = f"{sys.executable} -m gpt2viz shapes - <&-"
+    done = subprocess.run(["sh", "-c", command], capture_output=True, cwd=BUNDLED.parents[2])
+    assert done.stderr.endswith(b"gpt2viz: There is no text yet. Type a word or a sentence.\n")
