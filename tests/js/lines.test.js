@@ -52,17 +52,17 @@ test("a token's lines are sorted by strength", () => {
 test("a token's description has four numbers and the count of the rest", () => {
   assert.deepEqual(describeToken(ONE, "q", 2), [
     "12 “t2” looks at",
-    "11 “t1” 0.300, 13 “t3” 0.250, 14 “t4” 0.200, 10 “t0” 0.100 and 2 more",
+    "11 “t1”: 0.300, 13 “t3”: 0.250, 14 “t4”: 0.200, 10 “t0”: 0.100 and 2 more",
   ])
   assert.deepEqual(describeToken(ONE, "k", 1), [
-    "11 “t1” is looked at by", "11 “t1” 0.500, 12 “t2” 0.300",
+    "11 “t1” is looked at by", "11 “t1”: 0.500, 12 “t2”: 0.300",
   ])
   const parts = describeToken({ ...ONE, ends: ["", ""], unit: " %" }, "q", 1)
-  assert.deepEqual(parts, ["11 “t1” matches", "11 “t1” 0.500 %"])
+  assert.deepEqual(parts, ["11 “t1” matches", "11 “t1”: 0.500 %"])
   const thin = { ...ONE, sources: [{ q: [0], k: [0], v: [0.04] }], decimals: 0, unit: " %" }
-  assert.equal(describeToken(thin, "q", 0)[1], "10 “t0” <0.1 %")
+  assert.equal(describeToken(thin, "q", 0)[1], "10 “t0”: <0.1 %")
   assert.deepEqual(describeToken(TWO, "q", 3), [
-    "13 “t3” looks at", "Head 0: nothing that is drawn", "Head 5: 10 “t0” 0.750",
+    "13 “t3” looks at", "Head 0: nothing that is drawn", "Head 5: 10 “t0”: 0.750",
   ])
 })
 

@@ -60,7 +60,7 @@ export function asLines(matrices, wide, { peak: top, thresholds, most }) {
 // Say which lines are left out, how thin they are, and their sum.
 export function leftOut({ threshold, atRest, lost, quantity, unit = "" }) {
   const short = (number) => `${Number(number.toPrecision(2))}${unit}`
-  const share = `${(100 * lost).toFixed(1)} % of the whole matrix.`
+  const share = `${(100 * lost).toFixed(1)} % of the total.`
   return `Lines below ${short(threshold)} are left out; together they are ${share}`
     + (atRest <= threshold ? ""
       : ` While no token is pointed at, only those from ${short(atRest)} up are drawn.`)
@@ -106,7 +106,7 @@ export function describeToken(data, side, n) {
   const [mine, , verb] = SIDES[side], [others] = SIDES[across(side)]
   const each = data.sources.map((source) => {
     const matches = strongest(source, side, n), most = matches.slice(0, 4).map((m) =>
-      `${tokenName(data[others][source[across(side)][m]])} ${written(data, source.v[m], 1)}`)
+      `${tokenName(data[others][source[across(side)][m]])}: ${written(data, source.v[m], 1)}`)
     return (data.sources.length > 1 ? `${source.name}: ` : "")
       + (most.join(", ") || "nothing that is drawn")
       + (matches.length > 4 ? ` and ${matches.length - 4} more` : "")
