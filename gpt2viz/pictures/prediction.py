@@ -42,8 +42,8 @@ def probability_bars(
                 at=range(len(names)),
                 values=list(values),
                 role=n,
-                written=[f"{value:.2f} %" for value in values],
-                hover=[f"{t}: {value:.4f} %" for t, value in zip(names, values, strict=True)],
+                written=[percent(value / 100, 2) for value in values],
+                hover=[f"{t}: {percent(x / 100, 4)}" for t, x in zip(names, values, strict=True)],
                 rest=rest,
             )
             for n, (name, values) in enumerate(cases.items())

@@ -249,8 +249,7 @@ def test_blocks_of_positions_show_the_number_farthest_from_0(
     for i in range(8):
         for j in range(8):
             block = whole[starts[i] : starts[i + 1], starts[j] : starts[j + 1]].ravel()
-            expected = block[np.abs(block).argmax()]
-            assert_allclose(panel.values[i, j], expected, atol=1e-6)
+            assert_allclose(panel.values[i, j], block[np.abs(block).argmax()], atol=1e-6)
     assert panel.rows.positions == starts[:-1]
     assert panel.quantity == "farthest from 0: cosine similarity of this block"
 

@@ -121,8 +121,7 @@ def test_drag_needs_no_server_and_save_has_the_part(tab: CountedTab, container: 
     assert tab.new_messages() == 0, "the server was asked"
 
     page.locator(".st-key-save button").first.click()
-    picture_list = page.get_by_role("combobox", name="Picture")
-    expect(picture_list).to_have_value(re.compile("6 to 8"))
+    expect(page.get_by_role("combobox", name="Picture")).to_have_value(re.compile("6 to 8"))
     assert tab.new_messages() > 0
     assert window(page) == [6, 9, 4, 7]
     check_part(page, key, expected, (slice(6, 9), slice(4, 7)))

@@ -251,6 +251,8 @@ def test_alt_text_of_several_matrices() -> None:
 def test_alt_text_of_bars_and_curves() -> None:
     bars = probability_bars("what", ["·fish", "·<b>"], {"on": [12.5, 40], "off": [3, 1]})
     assert alt_text(bars) == "On: 2 bars, highest 40 at ·<b>. Off: 2 bars, highest 3 at ·fish."
+    rare = probability_bars("what", ["a", "b"], {"on": [0.004, 0]}).cases[0]
+    assert [*rare.written, *rare.hover] == ["<0.01 %", "0.00 %", "a: 0.0040 %", "b: 0.0000 %"]
     curve = Curve("held-out text", [0, 1, 2], [10.5, 4, 3.761], "accent", ("", "", ""))
     across = Curves("what", [curve], "x", "y")
     assert alt_text(across) == "Held-out text: from 10.5 at 0 to 3.76 at 2."
