@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from gpt2viz.settings import BUNDLED
 from gpt2viz.textbook.heads import CausalAttention, MultiHeadAttention
 from gpt2viz.textbook.mlp import FeedForward
-from gpt2viz.textbook.residual import LayerNorm, PreNorm, Residual
+from gpt2viz.textbook.residual import PreNorm, Residual
 from gpt2viz.textbook.tensors import randomize, rows
 
 #: A target that is left out of the loss. PyTorch calls it ``ignore_index``; this is its default.
@@ -164,7 +164,7 @@ def blocks(size: Setting, n_layer: int) -> nn.Sequential:
     layers: list[nn.Module] = []
     for _ in range(n_layer):
         layers += [PreNorm(size.C, attention(size)), PreNorm(size.C, FeedForward(size.C))]
-    return nn.Sequential(*layers, LayerNorm(size.C))
+    return nn.Sequential(*layers, nn.LayerNorm(size.C))
 
 
 def attention(size: Setting) -> MultiHeadAttention:
@@ -179,7 +179,7 @@ PARTS: Mapping[str, Callable[[Setting], nn.Module] | None] = {
     "+ attention": lambda size: CausalAttention(size.C, size.C),
     "+ heads": attention,
     "+ residual": lambda size: Residual(attention(size)),
-    "+ norms": lambda size: nn.Sequential(PreNorm(size.C, attention(size)), LayerNorm(size.C)),
+    "+ norms": lambda size: nn.Sequential(PreNorm(size.C, attention(size)), nn.LayerNorm(size.C)),
     "+ MLP": lambda size: blocks(size, 1),
     "+ second layer": lambda size: blocks(size, 2),
 }

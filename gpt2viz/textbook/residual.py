@@ -82,18 +82,6 @@ def rms_norm(x: ArrayLike, gain: ArrayLike) -> Scaled:
     return Scaled(size, normed, normed * rows(gain))
 
 
-class LayerNorm(nn.Module):
-    """LayerNorm with an optional shift: (…, C) -> (…, C)."""
-
-    def __init__(self, C: int, bias: bool = True) -> None:
-        super().__init__()
-        self.weight = nn.Parameter(torch.ones(C))
-        self.bias = nn.Parameter(torch.zeros(C)) if bias else None
-
-    def forward(self, x: Tensor) -> Tensor:
-        return F.layer_norm(x, self.weight.shape, self.weight, self.bias, EPSILON)
-
-
 class Residual(nn.Module):
     """The part reads the stream without a norm, and its output is added to the stream."""
 
@@ -110,7 +98,7 @@ class PreNorm(nn.Module):
 
     def __init__(self, C: int, part: nn.Module) -> None:
         super().__init__()
-        self.norm, self.part = LayerNorm(C), part
+        self.norm, self.part = nn.LayerNorm(C), part
 
     def forward(self, x: Tensor) -> Tensor:
         return x + self.part(self.norm(x))  # type: ignore[no-any-return]
@@ -121,7 +109,7 @@ class PostNorm(nn.Module):
 
     def __init__(self, C: int, part: nn.Module) -> None:
         super().__init__()
-        self.norm, self.part = LayerNorm(C), part
+        self.norm, self.part = nn.LayerNorm(C), part
 
     def forward(self, x: Tensor) -> Tensor:
         return self.norm(x + self.part(x))  # type: ignore[no-any-return]
@@ -162,9 +150,14 @@ def gradients(
         if straight:
             block.part = nn.Sequential(block.part, Fixed())
         stream.append(block(stream[-1]))
-    end = normal(C, seed=seed + depth + 1)
-    by_part = torch.autograd.grad(stream[-1], stream, end)
-    return [_size(gradient) / _size(end) for gradient in by_part]
+    return gradient_sizes(stream, seed + depth + 1)
+
+
+def gradient_sizes(stream: list[Tensor], seed: int) -> list[float]:
+    """Sizes of the gradients at each of (C,), for a random one at the last, divided by its own."""
+    end = normal(len(stream[-1]), seed=seed)
+    gradients = torch.autograd.grad(stream[-1], stream, end)
+    return [_size(gradient) / _size(end) for gradient in gradients]
 
 
 @lru_cache(maxsize=16)
@@ -249,10 +242,7 @@ def lane_gradients(depth: int, lane: str, C: int = 32, seed: int = 0) -> tuple[f
     stream = [normal(C, seed=seed).requires_grad_()]
     for part in parts:
         stream.append(LANES[lane](stream[-1], part, depth))
-    end = normal(C, seed=seed + depth + 1)
-    by_layer = torch.autograd.grad(stream[-1], stream, end)
-    sizes = [float(gradient.square().mean().sqrt()) for gradient in by_layer]
-    return tuple(size / sizes[-1] for size in sizes)
+    return tuple(gradient_sizes(stream, seed + depth + 1))
 
 
 class Stop(NamedTuple):
