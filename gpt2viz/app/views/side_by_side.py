@@ -464,8 +464,7 @@ def _layer_differences(
 
 def _draw_every_layer(view: View, chosen: _Layers) -> None:
     """Draw one head in every layer, small; a click opens that head, or the layer."""
-    head = chosen.head
-    name = {"mean": "The mean of all heads", "rollout": "Rollout"}.get(str(head), f"Head {head}")
+    head, name = chosen.head, chosen.what.capitalize()
     with st.container(horizontal=True, gap="medium", vertical_alignment="center"):
         prose.markdown(f"**{name} in every layer**", width="content")
         of_head = measures.pick(width=280) if isinstance(head, int) else "weights"
