@@ -186,7 +186,7 @@ def _chart(
     """Draw bars, curves or points with the ``options`` of their kind, as SVG from Plotly's JSON.
 
     Plotly's own library takes a browser over a second to load. ``choose`` gets a cell whose panel
-    is the first of the clicked point's ``customdata``.
+    is the clicked point's ``customdata``.
     """
     data = {
         "script": "chart",

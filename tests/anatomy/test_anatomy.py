@@ -280,5 +280,5 @@ def test_bars_have_every_part_once() -> None:
         for bar in figure.data
         for n, x, t in zip(bar.y, bar.x, bar.text, strict=True)
     }
-    assert shown == {"a": (1, "&lt;0.1 %"), "b": (2, "&lt;0.1 %"), "c": (5000, "99.9 %")}
+    assert shown == {"a": (1, "<0.1 %"), "b": (2, "<0.1 %"), "c": (5000, "99.9 %")}
     assert [bar.name for bar in figure.data] == ["MLP", "head"]

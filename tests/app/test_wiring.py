@@ -29,8 +29,8 @@ from tests.checkpoints import write_checkpoint
 
 def drawn_edges(at: Any) -> list[tuple[str, str]]:
     """Every edge of the picture, with its hover text."""
-    results = [trace for trace in chart(at, "wiring")["data"] if "marker" in trace]
-    return [tuple(point) for trace in results for point in trace.get("customdata", [])]
+    letters = [trace for trace in chart(at, "wiring")["data"] if "customdata" in trace]
+    return [edge for t in letters for edge in zip(t["customdata"], t["hovertext"], strict=True)]
 
 
 def test_page_opens_with_the_copying_heads() -> None:
@@ -61,8 +61,8 @@ def test_page_opens_with_the_copying_heads() -> None:
     for n in (0, 7, 19):
         edge, effect = above.edges[n], edge_share(model, run, above.edges[n])
         assert table["carries here (%)"][n] == pytest.approx(100 * effect.share, rel=1e-4)
-        assert f"z {edge.kernel_z:.1f}<br>" in edges[str(edge)].replace("−", "-")
-        assert f": {100 * effect.share:.0f} %<br>" in edges[str(edge)].replace("−", "-")
+        assert f"z {edge.kernel_z:.1f}\n" in edges[str(edge)].replace("−", "-")
+        assert f": {100 * effect.share:.0f} %\n" in edges[str(edge)].replace("−", "-")
     pattern = gpt2viz.virtual_head(model, first.sender, first.receiver).pattern(run)
     assert_allclose(heatmaps(at, "joint")["joint"], pattern, atol=1e-6)
 

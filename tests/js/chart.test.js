@@ -2,14 +2,10 @@ import assert from "node:assert/strict"
 import { test } from "node:test"
 
 import {
-  axisOf, hoverOf, layOut, linesOf, namedOf, roundNumbers, targetAt, ticksOf,
+  axisOf, layOut, namedOf, roundNumbers, targetAt, ticksOf,
 } from "../../gpt2viz/app/scripts/chart.js"
 
 const figureOf = (layout, ...data) => ({ layout, data })
-
-test("Plotly's markup is decoded to plain text", () => {
-  assert.deepEqual(linesOf("&lt;b&gt; &amp;lt; &#36;x&#36;<br>two"), ["<b> &lt; $x$", "two"])
-})
 
 test("ticks are round numbers within the ends, with enough digits to differ", () => {
   assert.deepEqual(roundNumbers([0, 60], 6), [[0, "0"], [10, "10"], [20, "20"], [30, "30"],
@@ -62,15 +58,6 @@ test("an axis without a curve is drawn, and its labels are horizontal on request
   const isTurned = (tickangle) =>
     layOut(figureOf({ ...layout, xaxis: { ...names, tickangle } }), 90, false).plots[0].x.turned
   assert.deepEqual([undefined, 0].map(isTurned), [true, false])
-})
-
-test("hover texts follow the trace's template", () => {
-  const point = { x: 1234, y: "layer 0", customdata: ["1.2:v", "0.1 &lt; 2"] }
-  const hover = (hovertemplate) => hoverOf({ hovertemplate }, point)
-  assert.deepEqual(hover("%{y}<br>rank %{x:,}<extra>A</extra>"), ["layer 0", "rank 1,234", "A"])
-  assert.deepEqual(hover("%{customdata[1]}<extra></extra>"), ["0.1 < 2"])
-  assert.deepEqual(hover("%{x:.1f} bits<extra></extra>"), ["1234.0 bits"])
-  assert.deepEqual(hoverOf({}, point), [])
 })
 
 test("the legend lists named traces, if there are several", () => {

@@ -33,7 +33,7 @@ PICTURES = one_of_every_kind()
 EVERY = pytest.mark.parametrize("picture", PICTURES.values(), ids=list(PICTURES))
 COLOR = re.compile(r"#[0-9a-f]{6}\b")
 #: Parts of a figure that hold data, even where it reads like a colour.
-TEXTS = {"x", "y", "z", "text", "customdata", "ticktext", "categoryarray", "template"}
+TEXTS = {"x", "y", "z", "text", "hovertext", "customdata", "ticktext", "categoryarray", "template"}
 
 
 def drawn_numbers(picture: Picture, colors: Palette) -> Counter[float]:

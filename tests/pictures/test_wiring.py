@@ -40,9 +40,9 @@ def test_an_edge_goes_from_head_to_head() -> None:
     for trace in edges:
         x, y = (np.asarray(side, float)[:-1] for side in (trace.x, trace.y))
         assert y[0] == y.min()  # layers go down the page
-        ends[trace.customdata[0]] = (x[0], round(y[0])), (round(x[-1]), round(y[-1]))
+        ends[trace.hovertext[0]] = (x[0], round(y[0])), (round(x[-1]), round(y[-1]))
     assert ends == {
-        f"&lt;b&gt;{wire.edge}&lt;/b&gt;<br>z {wire.z}": (
+        f"<b>{wire.edge}</b>\nz {wire.z}": (
             wire.edge.sender[::-1],
             wire.edge.receiver[::-1],
         )
@@ -56,17 +56,16 @@ def test_edges_are_distinguishable_without_colour() -> None:
     assert list(key) == ["Q: into queries", "K: into keys", "V: into values"]
     assert len(set(key.values())) == 3
     for trace in result["edges"]:
-        into = trace.customdata[0].split("&lt;/b")[0][-1].upper()
+        into = trace.hovertext[0].split("</b")[0][-1].upper()
         (dash,) = (dash for name, dash in key.items() if name.startswith(into))
         assert trace.line.dash == dash
     for trace in result["letters"]:
-        names = [edge for edge, _ in trace.customdata]
-        assert [name[-1].upper() for name in names] == list(trace.text)
+        assert [name[-1].upper() for name in trace.customdata] == list(trace.text)
 
 
 def test_the_strongest_edge_is_widest_and_the_chosen_one_opaque() -> None:
     edges, (heads,) = (traces(wiring())[part] for part in ("edges", "heads"))
-    widths = {float(t.customdata[0].rpartition(" ")[2]): t.line.width for t in edges}
+    widths = {float(t.hovertext[0].rpartition(" ")[2]): t.line.width for t in edges}
     assert [widths[z] for z in sorted(widths)] == sorted(set(widths.values()))
     assert sorted(trace.opacity for trace in edges) == [0.5, 0.5, 1]
     framed = [n for n, w in zip(heads.text, heads.marker.line.width, strict=True) if w > 1]

@@ -13,13 +13,8 @@ const LETTER = 12, TITLE = 18, LEGEND = 26, SAMPLE = 26
 // The largest distance at which the pointer selects a point, in pixels.
 const NEAR = 24
 
-const ENTITIES = { lt: "<", gt: ">", amp: "&", "#36": "$" }
-
-/** The lines of a text that was written for Plotly. */
-export const linesOf = (markup) => String(markup ?? "").split("<br>").map((line) =>
-  line.replace(/&(lt|gt|amp|#36);/g, (_, name) => ENTITIES[name]))
-
-const plain = (markup) => linesOf(markup).join(" ")
+// A text in one line.
+const plain = (words) => String(words ?? "").replaceAll("\n", " ")
 
 const short = (number) => {
   const size = Math.abs(number), unit = size >= 1e6 ? 1e6 : size >= 1e3 ? 1e3 : 1
@@ -77,17 +72,6 @@ export function ticksOf({ own, names, ends }, pixels, room) {
   const powers = []
   for (let n = Math.ceil(low); n <= high; n++) powers.push([n, short(Number(`1e${n}`))])
   return powers
-}
-
-/** The hover text of a point, by the template of its trace: lines of text. */
-export function hoverOf({ hovertemplate = "" }, point) {
-  const [shown, extra = ""] = hovertemplate.split("<extra>")
-  const words = shown.replace(/%\{(\w+)(?:\[(\d)\])?(?::([^}]*))?\}/g, (_, name, n, format) => {
-    const value = n === undefined ? point[name] : point[name]?.[n]
-    if (format === ",") return value.toLocaleString("en")
-    return format ? value.toFixed(parseInt(format.slice(1), 10)) : value ?? ""
-  })
-  return [...linesOf(words), ...linesOf(extra.replace("</extra>", ""))].filter(Boolean)
 }
 
 /** The traces that are in the legend. */
@@ -242,7 +226,7 @@ function drawBars(svg, trace, { x, y }, [slot, slots], gap, target) {
       { class: "number", "text-anchor": value < 0 ? "end" : "start", ...size })
     else if (trace.textangle) text(svg, [plain(written)], middle + 4, top - 4, { class: "number",
       transform: `rotate(-90 ${middle + 4} ${top - 4})`, ...size })
-    else text(svg, linesOf(written), middle, value < 0 ? bottom + 13 : top - 5,
+    else text(svg, written.split("\n"), middle, value < 0 ? bottom + 13 : top - 5,
       { class: "number", "text-anchor": "middle", ...size })
   })
 }
@@ -266,7 +250,7 @@ function drawPoints(svg, trace, { x, y }, target) {
     if (mode.includes("markers")) drawSign(svg, trace, n, point)
     const written = valueAt(trace.text, n)
     const [by, down, anchor] = BESIDE[valueAt(trace.textposition, n)] ?? [0, 4, "middle"]
-    if (mode.includes("text") && written) text(svg, linesOf(written), left + by, top + down,
+    if (mode.includes("text") && written) text(svg, written.split("\n"), left + by, top + down,
       { "text-anchor": anchor, "font-size": trace.textfont?.size ?? LETTER })
     const half = mode.includes("markers") ? (valueAt(marker.size, n) ?? 6) / 2 : 0
     target(n, { x: left - half, y: top - half, w: 2 * half, h: 2 * half })
@@ -355,10 +339,8 @@ function draw(view) {
     if (off.has(trace.name)) continue
     const plot = plots[pairs.indexOf((trace.xaxis ?? "x") + (trace.yaxis ?? "y"))]
     const target = (n, box) => {
-      const point = { x: trace.x[n], y: trace.y[n], text: plain(valueAt(trace.text, n)),
-        customdata: trace.customdata?.[n] }
-      const lines = hoverOf(trace, point)
-      if (lines.length) view.targets.push({ ...box, lines, data: point.customdata })
+      const hover = trace.hovertext?.[n]
+      if (hover) view.targets.push({ ...box, hover, data: trace.customdata?.[n] })
     }
     const own = makeSvg("g", { class: "trace" }, svg)
     if (trace.type !== "bar") drawPoints(own, trace, plot, target)
@@ -390,16 +372,16 @@ function listen(view) {
   const hide = () => { tip.style.display = "none" }
   svg.onpointermove = (event) => {
     const point = under(event)
-    svg.style.cursor = view.p.chooses && Array.isArray(point?.data) ? "pointer" : ""
+    svg.style.cursor = view.p.chooses && point?.data ? "pointer" : ""
     if (!point) return hide()
-    tip.textContent = point.lines.join("\n")
+    tip.textContent = point.hover
     const lower = view.clientHeight - svg.clientHeight
     showTip(tip, view, { ...point, y: point.y + lower })
   }
   svg.onpointerleave = hide
   svg.onclick = (event) => {
     const point = under(event)
-    if (view.p.chooses && Array.isArray(point?.data)) view.send("picked", point.data[0])
+    if (view.p.chooses && point?.data) view.send("picked", point.data)
   }
   new ResizeObserver(() => view.clientWidth !== view.wide && draw(view)).observe(view)
 }

@@ -6,7 +6,6 @@ from typing import Any
 
 from gpt2viz.pictures.palette import Palette
 from gpt2viz.pictures.picture import ENTROPY, LENS_ROW, RANK, Lens
-from gpt2viz.pictures.plotly.series import markup
 
 #: The left and the right half, in shares of the width.
 _HALVES = (0, 0.46), (0.54, 1)
@@ -51,20 +50,26 @@ def _curves(picture: Lens, colors: Palette) -> list[dict[str, Any]]:
     """Every reading's rank and entropy; the legend names a reading once."""
     traces = []
     for reading in picture.readings:
-        name = markup(reading.name)
-        units = (reading.rank, "rank %{x:,}"), (reading.entropy, "%{x:.3f} bits")
-        for axis, (values, unit), role in zip(("", "2"), units, reading.roles, strict=True):
+        name, steps = reading.name, picture.panel.rows.plain_names()
+        ranks = reading.rank, [f"rank {rank:,}" for rank in reading.rank]
+        bits = reading.entropy, [f"{entropy:.3f} bits" for entropy in reading.entropy]
+        for axis, (values, texts), role in zip(
+            ("", "2"), (ranks, bits), reading.roles, strict=True
+        ):
             line = {
                 "type": "scatter",
                 "x": values,
-                "y": picture.panel.rows.names(),
+                "y": steps,
                 "xaxis": f"x{axis}",
                 "yaxis": f"y{axis}",
                 "mode": "lines+markers",
                 "line": {"color": colors.shade(role, len(picture.readings))},
                 "marker": {"symbol": reading.point},
                 "name": name,
-                "hovertemplate": f"%{{y}}<br>{unit}<extra>{name}</extra>",
+                "hovertext": [
+                    f"{step}\n{text}\n{name}".rstrip()
+                    for step, text in zip(steps, texts, strict=True)
+                ],
                 "showlegend": bool(name) and not axis,
             }
             traces.append(line)

@@ -11,12 +11,12 @@ import numpy as np
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
+from gpt2viz.labels import markup_safe
 from gpt2viz.pictures.cells import decimals, shared_range, specials
 from gpt2viz.pictures.every_head import Thumbnails
 from gpt2viz.pictures.palette import Palette, chessboard
 from gpt2viz.pictures.panel import Axis, Panel
 from gpt2viz.pictures.picture import Heatmaps
-from gpt2viz.pictures.plotly.series import markup
 from gpt2viz.pictures.pooling import Cells
 
 _LEGEND = {
@@ -41,7 +41,7 @@ def draw_heatmaps(picture: Heatmaps, colors: Palette) -> go.Figure:
     figure = make_subplots(
         n_rows,
         n_columns,
-        subplot_titles=[markup(panel.title) for panel in panels],
+        subplot_titles=[markup_safe(panel.title) for panel in panels],
         horizontal_spacing=0.16 / n_columns,
         vertical_spacing=min(0.13, 0.26 / n_rows),
     )

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gpt2viz.labels import markup_safe, shorten
+from gpt2viz.labels import shorten
 from gpt2viz.pictures.palette import FILLS, POINTS, Palette
 from gpt2viz.pictures.picture import Bars, Case, Curve, Curves, Points
 
@@ -18,11 +18,6 @@ NAMED, LETTERS = 30, 28
 _ABREAST = 12
 #: Pixels: a number's letters, one of several bars of a name, and the gap between names.
 _LETTER, _BAR, _BETWEEN = 11, 13, 5
-
-
-def markup(text: str) -> str:
-    """Plain text for Plotly, with line breaks as tags."""
-    return markup_safe(text).replace("\n", "<br>")
 
 
 def draw_bars(picture: Bars, colors: Palette) -> dict[str, Any]:
@@ -47,17 +42,16 @@ def _bars(picture: Bars, case: Case, colors: Palette, most: int) -> dict[str, An
     return {
         "type": "bar",
         **ends,
-        "name": markup(case.name),
+        "name": case.name,
         "orientation": "h" if picture.across else "v",
         "marker": {
             "color": colors.shade(case.role, len(picture.cases)),
             "pattern": {"shape": _fills(case)},
         },
-        "text": [markup(text) for text in case.written] or None,
+        "text": case.written or None,
         "textangle": -90 if _is_upright(picture) else 0,
         "textfont": {"size": size},
-        "customdata": [markup(text) for text in case.hover],
-        "hovertemplate": f"%{{customdata}}<extra>{markup(case.name)}</extra>",
+        "hovertext": [f"{text}\n{case.name}".rstrip() for text in case.hover],
     }
 
 
@@ -81,7 +75,7 @@ def _horizontal(picture: Bars, most: int) -> dict[str, Any]:
     return {
         "yaxis": {
             "tickvals": list(range(len(picture.names))),
-            "ticktext": [markup(shorten(name, LETTERS)) for name in picture.ticks or picture.names],
+            "ticktext": [shorten(name, LETTERS) for name in picture.ticks or picture.names],
             "autorange": "reversed",
         },
         "xaxis": {"title": {"text": picture.quantity}, "rangemode": "tozero"},
@@ -99,7 +93,7 @@ def _vertical(picture: Bars, named: bool) -> dict[str, Any]:
     return {
         "xaxis": {
             "tickvals": list(range(0, n_places, step)),
-            "ticktext": [markup(name) for name in (picture.ticks or picture.names)[::step]],
+            "ticktext": (picture.ticks or picture.names)[::step],
             "range": [-0.5, n_places - 0.5],
         },
         "yaxis": {"title": {"text": picture.quantity}, "rangemode": "tozero"},
@@ -115,7 +109,7 @@ def draw_curves(picture: Curves, colors: Palette) -> dict[str, Any]:
     names = [x for curve in picture.curves for x in curve.x if isinstance(x, str)]
     x: dict[str, Any] = {"title": {"text": picture.x_title}}
     if names:
-        x |= {"type": "category", "categoryarray": [markup(name) for name in dict.fromkeys(names)]}
+        x |= {"type": "category", "categoryarray": [*dict.fromkeys(names)]}
     if picture.log:
         x["type"] = "log"
     y: dict[str, Any] = {"title": {"text": picture.y_title}}
@@ -137,14 +131,13 @@ def _line(curve: Curve, colors: Palette, n_cases: int) -> dict[str, Any]:
     signs = {"marker": {"symbol": curve.point}} if curve.point else {}
     return {
         "type": "scatter",
-        "x": [markup(x) if isinstance(x, str) else x for x in curve.x],
+        "x": list(curve.x),
         "y": np.asarray(curve.y),
-        "name": markup(curve.name),
+        "name": curve.name,
         "mode": "lines+markers" if curve.point else "lines",
         "line": {"color": colors.shade(curve.role, n_cases), "dash": curve.dash},
         **signs,
-        "customdata": [markup(text) for text in curve.hover],
-        "hovertemplate": f"%{{customdata}}<extra>{markup(curve.name)}</extra>",
+        "hovertext": [f"{text}\n{curve.name}".rstrip() for text in curve.hover],
     }
 
 
@@ -155,10 +148,9 @@ _MARGIN = 0.15
 def draw_points(picture: Points, colors: Palette) -> dict[str, Any]:
     """Circles, and diamonds for those ``made``, at true relative distances."""
     made = [n in picture.made for n in range(len(picture.names))]
-    names = [markup(name) for name in picture.names]
     hover = [
-        f"{name}<br>{x:.4g}, {y:.4g}"
-        for name, x, y in zip(names, picture.x, picture.y, strict=True)
+        f"{name}\n{x:.4g}, {y:.4g}"
+        for name, x, y in zip(picture.names, picture.x, picture.y, strict=True)
     ]
     low, high = min(picture.x, default=0.0), max(picture.x, default=0.0)
     free = _MARGIN * (high - low) or 1.0
@@ -166,7 +158,7 @@ def draw_points(picture: Points, colors: Palette) -> dict[str, Any]:
         "type": "scatter",
         "x": list(picture.x),
         "y": list(picture.y),
-        "text": names,
+        "text": picture.names,
         "mode": "markers+text",
         "textposition": _sides(np.column_stack([picture.x, picture.y])),
         "textfont": {"size": 13},
@@ -176,8 +168,7 @@ def draw_points(picture: Points, colors: Palette) -> dict[str, Any]:
             "color": [colors.second if own else colors.accent for own in made],
             "line": {"width": 2},
         },
-        "customdata": hover,
-        "hovertemplate": "%{customdata}<extra></extra>",
+        "hovertext": hover,
     }
     layout = {
         "xaxis": {"title": {"text": picture.x_title}, "range": [low - free, high + free]},

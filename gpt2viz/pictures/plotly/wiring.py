@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from gpt2viz.pictures.circuits import Wire, Wiring
 from gpt2viz.pictures.palette import Palette
 from gpt2viz.pictures.patching import READS
-from gpt2viz.pictures.plotly.series import markup
 
 #: The role and the dash of edges into queries, keys and values …
 _LOOKS: dict[str, tuple[str, str]] = {
@@ -78,7 +77,7 @@ def _edges(
             curves = [_curve(wire, row) for wire in of_width]
             gap = np.full((1, 2), np.nan)
             x, y = np.concatenate([part for c in curves for part in (c, gap)]).T
-            hover = [text for wire in of_width for text in [markup(wire.hover)] * _POINTS + [""]]
+            hover = [text for wire in of_width for text in [wire.hover] * _POINTS + [""]]
             yield {
                 "type": "scatter",
                 "x": x,
@@ -86,9 +85,7 @@ def _edges(
                 "mode": "lines",
                 "line": {"color": colors.shade(role, 1), "width": width, "dash": dash},
                 "opacity": 0.5 if faint and picture.chosen is not None else 1,
-                "customdata": hover,
-                "hovertemplate": "%{customdata}<extra></extra>",
-                "name": _legend_name(of_width[0].edge.into),
+                "hovertext": hover,
                 "showlegend": False,
             }
 
@@ -128,8 +125,8 @@ def _letters(picture: Wiring, colors: Palette, row: int) -> Iterator[dict[str, A
                 "color": colors.unit[0][1],
                 "line": {"color": colors.shade(role, 1), "width": 1},
             },
-            "customdata": [[str(wire.edge), markup(wire.hover)] for wire in some],
-            "hovertemplate": "%{customdata[1]}<extra></extra>",
+            "customdata": [str(wire.edge) for wire in some],
+            "hovertext": [wire.hover for wire in some],
             "showlegend": False,
         }
 
@@ -175,13 +172,9 @@ def _heads(picture: Wiring, colors: Palette) -> dict[str, Any]:
                 "width": [3 if on else 1 for on in framed],
             },
         },
-        "hovertemplate": "head %{text}<extra></extra>",
+        "hovertext": [f"head {layer}.{head}" for layer, head in positions],
         "showlegend": False,
     }
-
-
-def _legend_name(into: str) -> str:
-    return f"{into.upper()}: into {READS[into]}"
 
 
 def _key(into: str, colors: Palette) -> dict[str, Any]:
@@ -193,5 +186,5 @@ def _key(into: str, colors: Palette) -> dict[str, Any]:
         "y": [None],
         "mode": "lines",
         "line": {"color": colors.shade(role, 1), "width": 3, "dash": dash},
-        "name": _legend_name(into),
+        "name": f"{into.upper()}: into {READS[into]}",
     }
