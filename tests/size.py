@@ -18,9 +18,9 @@ SUFFIXES = (".py", ".js", ".css")
 
 #: The limit of each count, and the aim.
 AT_MOST = {
-    "product lines": (60_121, 44_000),
-    "of them app/": (24_032, 17_500),
-    "lines of tests and benchmarks": (49_820, 37_000),
+    "product lines": (60_092, 44_000),
+    "of them app/": (24_014, 17_500),
+    "lines of tests and benchmarks": (49_806, 37_000),
     "modules": (297, 300),
     "private names of Streamlit": (2, 3),
     "selectors of Streamlit's in theme.css": (5, 10),

@@ -76,7 +76,7 @@ def test_heads_rows_parts_and_lines_need_no_server(screen: FirstScreen, expected
     assert screen.frame() == [6, 6, 0, 9]
     row = expected[2][5][6]
     most = int(row.argmax())
-    expect(page.locator(".st-key-head_large .description")).to_contain_text(f"({row[most]:.2f})")
+    expect(page.locator(".st-key-head_large .description")).to_contain_text(f": {row[most]:.2f}")
     assert picture(page, "heads").evaluate("view => view.p.token") == 6
     chip = page.locator(".st-key-token_chips [role=radio]").nth(6)
     expect(chip).to_have_attribute("aria-checked", "true")
