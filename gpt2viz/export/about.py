@@ -142,9 +142,9 @@ def file_name(about: About, suffix: str) -> str:
 
 
 def _cut(text: str) -> str:
-    """The beginning of a text, on one line, with its control characters escaped."""
-    beginning = text if len(text) <= CAPTION else f"{text[: CAPTION - 1]}…"
-    return escape_controls(" ".join(beginning.split()))
+    """The beginning of a text, or of two, on one line, with their control characters escaped."""
+    cut = (t if len(t) <= CAPTION else f"{t[: CAPTION - 1]}…" for t in text.split(" / ", 1))
+    return escape_controls(" ".join(" / ".join(cut).split()))
 
 
 def _plain(text: str, longest: int) -> str:

@@ -182,7 +182,7 @@ def test_label_png_keeps_pixels_and_sets_the_resolution() -> None:
         label_png(struct.pack("10x"), {}, 300)
 
 
-def test_file_names(subtests: pytest.Subtests) -> None:
+def test_file_names_and_captions(subtests: pytest.Subtests) -> None:
     cases: list[tuple[export.About, str]] = [
         (ABOUT, "gpt2viz_stories_A-crane-ate-fish_L1H0_weights_causal.svg"),
         (
@@ -193,10 +193,7 @@ def test_file_names(subtests: pytest.Subtests) -> None:
             replace(ABOUT, model="../../etc", text="CON: <a>|*?\n\x00\u202eé", edits="attn:1"),
             "gpt2viz_etc_CON-a-e_L1H0_weights_causal_edited.svg",
         ),
-        (
-            replace(ABOUT, text="日本語"),
-            "gpt2viz_stories_text-77710aed_L1H0_weights_causal.svg",
-        ),
+        (replace(ABOUT, text="日本語"), "gpt2viz_stories_text-77710aed_L1H0_weights_causal.svg"),
         (export.About("Every shape"), "gpt2viz_Every-shape.svg"),
         (
             replace(
@@ -214,6 +211,8 @@ def test_file_names(subtests: pytest.Subtests) -> None:
         with subtests.test(about=about, name=name):
             assert export.file_name(about, "svg") == name
             assert not {"\0", "\u202e"} & set(about.caption[1])
+    both = replace(ABOUT, text=f"{'a' * 99} / {'b' * 99}")
+    assert both.source.startswith(f"“{'a' * 89}… / {'b' * 89}…” · model stories")
 
 
 @given(st.text(), st.text(), st.text())
