@@ -206,6 +206,12 @@ def test_one_token_can_not_distinguish_heads(way: str) -> None:
     assert len(chips(at)["labels"]) == 1
 
 
+def test_one_token_has_no_similar_heads_side_by_side() -> None:
+    at = open_page("side_by_side", text="A", differs="head")
+    assert any("With a single token" in plain(block.value) for block in at.caption)
+    assert "heads_map" not in pictures(at)
+
+
 def test_one_token_attends_to_itself() -> None:
     at = open_page("find", text="A", find="look")
     assert messages(at) == []

@@ -79,8 +79,7 @@ def test_copying_head_of_the_bundled_model() -> None:
     assert any("likely when it attends to “·cat”." in text for text in texts)
     assert partners.iloc[0, :3].tolist() == ["{}.{}".format(*back()), f"{layer}.{head}", "K"]
     assert partners["z"][0] > 20
-    curve = chart(at, "places")["data"][0]["y"]
-    assert_allclose(curve, circuit.by_distance.mean[:65])
+    assert_allclose(chart(at, "places")["data"][0]["y"], circuit.by_distance.mean[:65])
 
 
 def test_weights_predict_scores_of_the_first_layer() -> None:

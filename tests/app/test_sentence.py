@@ -287,8 +287,7 @@ def test_chips_have_ids_and_plain_text() -> None:
     ids = ids_of(text)
     drawn = chips(open_page("shapes", text=text))
     assert drawn["ids"] == ids
-    written = gpt2viz.trace(bundled_model(), text).labels
-    assert drawn["labels"] == list(written)
+    assert drawn["labels"] == list(gpt2viz.trace(bundled_model(), text).labels)
     assert (drawn["first"], drawn["part"], drawn["chosen"]) == (0, False, None)
 
 

@@ -61,8 +61,7 @@ def test_part_of_a_short_text_is_named_and_can_be_left(open_page: Callable[..., 
     layer = panels(page, "heads")[N_HEAD : 2 * N_HEAD]
     assert_allclose([panel["z"] for panel in layer], expected, atol=SHADE)
     part = "queries 6 to 8, keys 4 to 6"
-    titled = "view => view.look.boxes[0].title.at(-1)"
-    assert picture(page, "head_large").evaluate(titled) == part
+    assert picture(page, "head_large").evaluate("view => view.look.boxes[0].title.at(-1)") == part
     expect(page.get_by_role("application", name=f"Head 4, {part}.")).to_be_visible()
     expect(page.get_by_text(f"Only a part is shown: {part} of 10 tokens.")).to_be_visible()
     page.get_by_role("button", name="Show the whole text").click()

@@ -134,8 +134,7 @@ def test_numpys_products_take_one_thread() -> None:
     """Read from the library, as a measurement would depend on what else runs."""
     default, tuned = map(int, output_of(THREADS_OF_A_PRODUCT, "tuned").split())
     assert tuned == min(default, 1)  # 0: a NumPy that multiplies with another library
-    in_a_library = output_of(THREADS_OF_A_PRODUCT, "not").split()
-    assert in_a_library == [str(default)] * 2
+    assert output_of(THREADS_OF_A_PRODUCT, "not").split() == [str(default)] * 2
     owners = output_of(THREADS_OF_A_PRODUCT, "tuned", **{tuning.PRODUCTS_VARIABLE: "2"}).split()
     assert owners == [str(min(default, 2))] * 2
 

@@ -348,8 +348,7 @@ def test_command_resumes(
     text = CliRunner().invoke(main, [*given, "--restore", "0.5", "--top", "3"])
     assert text.exit_code == 0
     assert "put back" in text.stdout
-    again = CliRunner().invoke(main, [*given, "--json", "-q"])
-    assert json.loads(again.stdout) == first
+    assert json.loads(CliRunner().invoke(main, [*given, "--json", "-q"]).stdout) == first
     other = CliRunner().invoke(main, [*given[:2], str(before), *given[3:]])
     assert other.exit_code == 1
     assert "Choose another folder" in other.stderr

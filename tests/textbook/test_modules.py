@@ -266,8 +266,7 @@ def test_arrows_of_the_diagram_match_the_reads(family: str, tmp_path: Path) -> N
 @pytest.mark.parametrize("name", FAMILIES)
 def test_gated_mlp_is_computed_without_calling_modules(name: str, tmp_path: Path) -> None:
     model = gpt2viz.load_model(write_llama(tmp_path, **FAMILIES[name]))
-    ids = model.tokenizer.encode("the cat sat")
-    made = reference(read(tmp_path), ids)
+    made = reference(read(tmp_path), model.tokenizer.encode("the cat sat"))
     stream = made["residual_mid"][1][-1].astype(np.float32)
     with pytest.MonkeyPatch.context() as patch:  # a call would run hooks
         patch.setattr(type(model.network.layers[1].mlp), "forward", None)

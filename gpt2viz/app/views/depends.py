@@ -89,8 +89,7 @@ def draw(view: View, choices: DeltaGenerator) -> None:
     output.run("The second run", other.trace)
     page.stop_without_numbers(other.trace)
     maps, progress = st.container(key="depends", gap="xsmall"), st.container(key="sweep")
-    settings = st.container(key="patching", horizontal=True, vertical_alignment="center")
-    with settings:
+    with st.container(key="patching", horizontal=True, vertical_alignment="center"):
         runs = _pick_runs(view, other)
     left, right = st.columns([4, 7], gap="medium")
     with left, st.container(gap="xsmall"):

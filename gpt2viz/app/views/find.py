@@ -41,7 +41,7 @@ def _modes(view: View) -> None:
     with choices:
         chosen = controls.mode(pages.FIND)
     if view.n_tokens == 1 and chosen in ("pattern", "head", "all"):
-        st.info("With a single token all heads are alike. Write a longer sentence.")
+        st.info(labels.sentence("find.single"))
         return
     ways = {
         "habit": _rank_by_habit,

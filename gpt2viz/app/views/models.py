@@ -218,8 +218,7 @@ def _ready(offer: hub.Offer) -> None:
         _progress(offer)
         return
     st.success(f"**{literal(name)}** is here.", icon=":material/check:")
-    label = f"Open {literal(name)}"
-    page_link(pages.ATTENTION, label, "arrow_forward", {parameters.MODEL: name})
+    page_link(pages.ATTENTION, f"Open {literal(name)}", "arrow_forward", {parameters.MODEL: name})
 
 
 def _card(name: str) -> None:

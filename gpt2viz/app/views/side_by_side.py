@@ -261,6 +261,9 @@ def _head_map(both: Sides, like: bool, heads: Sequence[Head]) -> None:
     Of the shown ``heads``, B's is framed.
     """
     prose.markdown(f":small[**{_MAP_TITLE[like]}**]", help=prose.tip(_MAP_CAPTION[like]))
+    if like and both.a.view.n_tokens == 1:
+        prose.caption(sentence("find.single"))
+        return
     (layer, head), framed = heads
     numbers = alike.head_similarities(both.a.view, layer, head) if like else both.head_differences()
     quantity = "cosine similarity" if like else "largest difference"

@@ -90,8 +90,7 @@ def run_second(view: View, text: str) -> View:
     """Run the second ``text`` like the first; if that fails, show a message and stop the page."""
     sentence.notes(parameters.TEXT2)
     try:
-        ids = sentence.encode(view.model, text)
-        trace = run_cache.run(replace(view.trace.key, token_ids=ids))
+        trace = run_cache.run(replace(view.trace.key, token_ids=sentence.encode(view.model, text)))
     except ContextError as error:
         sentence.stop_too_long(view.model, error, parameters.TEXT2, "Second sentence: ")
     except GPT2VizError as error:
