@@ -22,7 +22,7 @@ const short = (number) => {
     .replace("-", "−")
 }
 
-/** About `count` round numbers between the ends of an axis: [number, label]. */
+/** About `count` round numbers between the ends of an axis, but at least two: [number, label]. */
 export function roundNumbers([low, high], count) {
   const exact = (high - low) / count, power = 10 ** Math.floor(Math.log10(exact))
   const step = [1, 2, 5, 10].find((n) => n * power >= exact) * power
@@ -30,7 +30,7 @@ export function roundNumbers([low, high], count) {
   for (let n = Math.ceil(low / step - 1e-6) + 0; n * step <= high + step * 1e-6; n++)
     numbers.push([n * step, high >= 1e4 ? short(n * step)
       : (n * step).toFixed(digits).replace(/^-(0\.?0*)$/, "$1").replace("-", "−")])
-  return numbers
+  return numbers.length > 1 ? numbers : roundNumbers([low, high], 2 * count)
 }
 
 /** An axis of a figure: the positions of its values, and its ends.
