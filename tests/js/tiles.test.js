@@ -176,7 +176,7 @@ test("a matrix without a colour bar has the ends of its scale above it", () => {
 test("numbers are as large as their cells allow, or left out", () => {
   const texts = ["0.50", "0.25"] // 24 pixels wide at 12
   assert.equal(fontFor(texts, { cw: 40, ch: 40 }, letters), 12)
-  assert.equal(fontFor(texts, { cw: 25, ch: 40 }, letters), 11.5)
+  assert.equal(fontFor(texts, { cw: 25, ch: 40 }, letters), 11)
   assert.equal(fontFor(texts, { cw: 40, ch: 14 }, letters), 11)
   assert.equal(fontFor(texts, { cw: 23, ch: 40 }, letters), 0)
   assert.equal(fontFor(texts, { cw: 40, ch: 13 }, letters), 0)

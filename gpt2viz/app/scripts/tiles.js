@@ -157,7 +157,7 @@ function draw(view) {
 // The font size at which these texts are legible in the cells of a box, 0 if there is none. Words
 // can be cut.
 export function fontFor(texts, { cw, ch }, measure, words = false) {
-  const fits = Math.min(FONT, ch - 3, FONT * (cw - 2) / longest(texts, measure))
+  const fits = Math.min(FONT, ch - 3, FONT * (cw - 3) / longest(texts, measure))
   const font = Math.max(words ? READABLE : 0, Math.floor(fits * 2) / 2)
   return texts.length && font >= READABLE ? font : 0
 }
@@ -182,7 +182,7 @@ function numbers(pen, texts, { columns, words }, { x, y, cw, ch }, inkOf) {
   pen.textAlign = "center"
   pen.textBaseline = "middle"
   const measure = (word) => pen.measureText(word).width
-  if (!words?.length && texts.some((text) => measure(text) > cw - 2)) return // they would touch
+  if (!words?.length && texts.some((text) => measure(text) > cw - 3)) return // they would touch
   texts.forEach((text, n) => {
     const left = x + n % columns.length * cw, above = y + Math.floor(n / columns.length) * ch
     pen.fillStyle = inkOf(n)
