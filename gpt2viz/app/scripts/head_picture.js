@@ -120,8 +120,6 @@ function draw(view) {
   const { p, find } = view, state = view.state = chosen(p), weights = weightsOf(p.head.numbers)
   const lined = state.picture === "lines", shown = ofHeads(p, weights, state)
   view.classList.toggle("lined", lined)
-  offerMore(view, state)
-  describe(view, state, weights)
   const same = asDrawn(p, state)
   if (lined) {
     const data = forLines(shown, state)
@@ -137,6 +135,8 @@ function draw(view) {
   }
   const tiles = view.querySelector(".tiles")
   setLens("matrix", tiles, lined ? null : tiles.look?.boxes[0])
+  offerMore(view, state) // after drawing, which measures what is laid out
+  describe(view, state, weights)
 }
 
 // Choose the token of a row: here, if everything that changes can be drawn here.

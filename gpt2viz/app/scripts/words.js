@@ -112,7 +112,6 @@ function draw(view, moves = false) {
   svg.replaceChildren()
   view.classList.toggle("comes", shown.next !== undefined)
   svg.classList.toggle("moves", moves)
-  svg.setAttribute("height", view.clientHeight)
   for (const word of words) word.style.background = ""
   for (const word of next.querySelectorAll("button"))
     word.setAttribute("aria-pressed", word === from)
