@@ -98,11 +98,11 @@ def aligned_bars(
 
 
 def _name(pair: Pair, labels: tuple[Sequence[str], Sequence[str]]) -> str:
-    """The token's name, or both sides' on two lines if they differ."""
+    """The token's name, or both sides' if they differ."""
     parts = [
         "–" if n is None else shorten(of[n], 10) for n, of in zip(pair[:2], labels, strict=True)
     ]
-    return parts[0] if pair.same else "\n".join(parts)
+    return parts[0] if pair.same else " / ".join(parts)
 
 
 def side_panel(

@@ -111,7 +111,7 @@ def test_attention_of_a_word_in_both_texts() -> None:
     assert first["y"][crane] == pytest.approx(a[1, 1], abs=2e-3)
     assert second["y"][crane] == pytest.approx(b[6, 6], abs=2e-3)
     assert np.nansum(second["y"]) == pytest.approx(1, abs=1e-5)
-    assert np.isnan(first["y"][ticks.index("–\n·steel")])
+    assert np.isnan(first["y"][ticks.index("– / ·steel")])
 
 
 def test_chosen_partner_and_no_partner() -> None:
