@@ -46,8 +46,7 @@ def _draw(
             if with_page:
                 st.caption("Ready once the page is drawn.")
                 # The browser requests this fragment again, which Streamlit runs after the page.
-                data = {"script": "page.fragment"}
-                mount(data, key=f"{key}_again", on={"drawn": None})
+                mount({"script": "page.fragment"}, key=f"{key}_again", on={"drawn": None})
             else:
                 body()
     if st.session_state.pop(_left_key(key), False):

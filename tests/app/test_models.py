@@ -116,7 +116,10 @@ def test_a_gguf_file_without_a_card(listed_model: Path, monkeypatch: pytest.Monk
     rows = dict(zip(origin["what"], origin["is"], strict=True))
     assert rows["comes from"] == "a file that this server's owner lists"
     assert list(files["file"]) == ["tiny.gguf"]
-    fields = section("config", model="tiny").dataframe[0].value.set_index("field")["value"]
+    table = section("config", model="tiny").dataframe[0]
+    width = json.loads(table.proto.columns)["field"]["width"]
+    assert width >= 7 * len("scale_attn_by_inverse_layer_idx")
+    fields = table.value.set_index("field")["value"]
     assert (fields["n_embd"], fields["n_layer"]) == ("24 channels", "3 layers")
 
 

@@ -65,8 +65,7 @@ def check_in_view(part: Locator) -> None:
 
     expect(part).to_be_visible()
     wait_until(part.page, is_in_view)
-    main = part.page.locator("[data-testid='stMain']")
-    assert main.evaluate("page => page.scrollTop") == 0
+    assert part.page.locator("[data-testid='stMain']").evaluate("page => page.scrollTop") == 0
 
 
 @pytest.fixture

@@ -89,8 +89,7 @@ def test_all_numbers_of_a_picture_are_drawn(subtests: pytest.Subtests) -> None:
                 expected += [
                     n for s in picture.series for side in (s.x, s.y) for n in numbers(side)
                 ]
-                missing = rounded(expected) - drawn_numbers(picture, colors)
-                assert not missing
+                assert not rounded(expected) - drawn_numbers(picture, colors)
 
 
 @EVERY

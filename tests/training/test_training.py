@@ -189,8 +189,7 @@ def test_learning_rates_rise_stay_and_fall() -> None:
     )
     assert set(rates[settled & (steps < falls)]) == {1.0}
     for start, end in ((falls, rises), (again, recipe.steps)):
-        inside = settled & (start <= steps) & (steps < end)
-        assert (np.diff(rates[inside]) < 0).all()
+        assert (np.diff(rates[settled & (start <= steps) & (steps < end)]) < 0).all()
     assert rates[rises - 1] == pytest.approx(recipe.phases[2].last_rate, abs=1e-3)
     assert rates[again - 1] == pytest.approx(recipe.phases[3].last_rate, rel=0.05)
     assert rates[-1] == pytest.approx(recipe.phases[-1].last_rate, abs=1e-3)

@@ -334,8 +334,7 @@ def _explain_squares(view: View, chosen: _Chosen) -> None:
     unit = "word" if chosen.whole_words else "token"
     prose.markdown(sentence("attention.squares", unit=unit))
     if groups != n_head:
-        shared = pluralize(n_head // groups, "heads")
-        prose.caption(sentence("attention.groups", heads=shared))
+        prose.caption(sentence("attention.groups", heads=pluralize(n_head // groups, "heads")))
     if view.n_tokens > THUMBNAIL:
         prose.caption(sentence("attention.pooled", size=THUMBNAIL))
 

@@ -304,7 +304,10 @@ def _config(name: str) -> None:
         f"Fields of the config of {name}",
         key="fields",
         height="content",
-        column_config={"meaning": st.column_config.TextColumn(width="large")},
+        column_config={
+            "field": st.column_config.TextColumn(width=225),
+            "meaning": st.column_config.TextColumn(width="large"),
+        },
     )
     prose.caption(sentence("models.fields"))
     others = other_fields(read, values)

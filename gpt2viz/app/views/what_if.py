@@ -30,8 +30,7 @@ def show() -> None:
 
 def _hint() -> str:
     """Return a hint on what choosing a token of the sentence does."""
-    patches = address.raw(parameters.WHAT_IF) == "depends"
-    return "" if patches else sentence.LIGHT_UP
+    return "" if address.raw(parameters.WHAT_IF) == "depends" else sentence.LIGHT_UP
 
 
 def _modes(view: View) -> None:
