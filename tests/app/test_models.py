@@ -117,8 +117,8 @@ def test_a_gguf_file_without_a_card(listed_model: Path, monkeypatch: pytest.Monk
     assert rows["comes from"] == "a file that this server's owner lists"
     assert list(files["file"]) == ["tiny.gguf"]
     table = section("config", model="tiny").dataframe[0]
-    width = json.loads(table.proto.columns)["field"]["width"]
-    assert width >= 7 * len("scale_attn_by_inverse_layer_idx")
+    widths = [json.loads(table.proto.columns)[column]["width"] for column in ("field", "meaning")]
+    assert widths == [200, 430], "wide enough for the longest of each at 1000 pixels"
     fields = table.value.set_index("field")["value"]
     assert (fields["n_embd"], fields["n_layer"]) == ("24 channels", "3 layers")
 

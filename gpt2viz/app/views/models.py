@@ -305,8 +305,8 @@ def _config(name: str) -> None:
         key="fields",
         height="content",
         column_config={
-            "field": st.column_config.TextColumn(width=225),
-            "meaning": st.column_config.TextColumn(width="large"),
+            "field": st.column_config.TextColumn(width=200),
+            "meaning": st.column_config.TextColumn(width=430),
         },
     )
     prose.caption(sentence("models.fields"))
