@@ -36,6 +36,7 @@ from gpt2viz.pictures.pooling import thumbnails
 from gpt2viz.run.edits import drop_patches, take_mean
 from gpt2viz.run.key import RunKey
 from gpt2viz.run.tracer import reference_ids, reference_run
+from gpt2viz.survey.stored import Survey, read_survey
 
 
 class Sized(Protocol):
@@ -415,3 +416,13 @@ def training(model_name: str) -> TrainingRecord | None:
     """Return a model's training record, or None. Raises ``CheckpointError`` for a broken record."""
     config = load(model_name).config
     return read_record(model_folders()[model_name], config.n_layer, config.n_head)
+
+
+@st.cache_resource(max_entries=4, show_spinner="Reading the survey …")
+def survey(model_name: str) -> Survey | None:
+    """Return the survey beside a model, or None. Raises ``CheckpointError`` for a broken one."""
+    model = load(model_name)
+    if model.weights is None:
+        return None
+    sizes = (model.config.n_layer, model.config.n_head)
+    return read_survey(model_folders()[model_name], model.weights, *sizes)

@@ -26,7 +26,7 @@ from gpt2viz.app.course.parts import (
 from gpt2viz.app.course.questions import Check
 from gpt2viz.app.course.tables import table
 from gpt2viz.app.course.written import decimals, equals
-from gpt2viz.app.views import find
+from gpt2viz.app.views import measures
 from gpt2viz.labels import difference, numeral, pluralize
 from gpt2viz.model.mask import hidden_pairs
 from gpt2viz.pictures.find import head_map
@@ -332,7 +332,7 @@ def real_sinks(book: Book) -> dict[str, Any]:
         "most": most,
         "even": _even_share(trace, name, n, trace.causal),
     }
-    across = find.survey(book.view)
+    across = measures.survey(book.view)
     if across is None or "first token" not in across.mean:
         return values | {"surveyed": False}
     name, most = _largest_head(across.mean["first token"])

@@ -20,7 +20,7 @@ from gpt2viz.app.jobs import Job
 from gpt2viz.app.literal import literal
 from gpt2viz.app.pages import Page
 from gpt2viz.app.parameters import Parameter
-from gpt2viz.app.views import find, measures
+from gpt2viz.app.views import measures
 from gpt2viz.arrays import largest
 from gpt2viz.labels import pluralize, sentence
 from gpt2viz.pictures.patching import undone_curve
@@ -115,7 +115,7 @@ def _survey_passages(sources: Sequence[str]) -> Sequence[Passage]:
     """Return the passages of the first model that has a survey."""
     for name in sources:
         try:
-            if (survey := find.read_survey_of(name)) is not None:
+            if (survey := run_cache.survey(name)) is not None:
                 return survey.best
         except CheckpointError:
             continue

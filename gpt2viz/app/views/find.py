@@ -10,7 +10,7 @@ import pandas as pd
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from gpt2viz import CheckpointError, labels
+from gpt2viz import labels
 from gpt2viz.analysis.attribution import key_norm
 from gpt2viz.analysis.scores import SCORES, SEED, Scores, head_scores
 from gpt2viz.analysis.top_attention import Link
@@ -24,7 +24,7 @@ from gpt2viz.app.views import alike, measures, ranked_heads, wiring
 from gpt2viz.app.views.ranked_heads import TEXTS
 from gpt2viz.pictures.find import atlas
 from gpt2viz.run.trace import Trace
-from gpt2viz.survey.stored import Survey, read_survey
+from gpt2viz.survey.stored import Survey
 
 #: Measures of what a query takes from keys: attention weight, and size of contribution.
 WEIGHT, GIVEN = "attention weight", "size of contribution"
@@ -72,7 +72,7 @@ def _rank_by_habit(view: View, choices: DeltaGenerator) -> None:
     results = {text: run_cache.score_run(run.key) for text, run in runs.items()}
     scores = {text: result.scores for text, result in results.items()}
     prose.plugin_errors(*SCORES.errors, *chain(*(result.failed for result in results.values())))
-    over_texts = survey(view)
+    over_texts = measures.survey(view)
     if over_texts:
         scores["texts"] = over_texts.mean
     with choices:
@@ -147,25 +147,6 @@ def _pick_habit(texts: Iterable[str]) -> tuple[str, str]:
     )
     text: str = st.selectbox("on", width=310, **on)
     return score, text
-
-
-def survey(view: View) -> Survey | None:
-    """Return the model's scores across many texts, or None; show a message if they are broken."""
-    try:
-        return read_survey_of(view.model.name)
-    except CheckpointError as error:
-        st.warning(literal(str(error)), icon=":material/error:")
-        return None
-
-
-@st.cache_resource(max_entries=4, show_spinner="Reading the survey …")
-def read_survey_of(name: str) -> Survey | None:
-    """Return the survey beside a model, or None. Raises ``CheckpointError`` for a broken one."""
-    model = run_cache.load(name)
-    if model.weights is None:
-        return None
-    sizes = (model.config.n_layer, model.config.n_head)
-    return read_survey(run_cache.model_folders()[name], model.weights, *sizes)
 
 
 def _explain_scores(probe: Trace | None, over_texts: Survey | None) -> None:

@@ -21,7 +21,7 @@ from gpt2viz.app.clicks import Changes, choose_query, open_head, page_link
 from gpt2viz.app.jobs import Job
 from gpt2viz.app.literal import literal
 from gpt2viz.app.view import View, Window
-from gpt2viz.app.views import find, predict, why
+from gpt2viz.app.views import measures, predict, why
 from gpt2viz.labels import numeral, pluralize, sentence
 from gpt2viz.pictures.circuits import (
     edge_table,
@@ -108,7 +108,7 @@ def _draw_rank(view: View, reading: Job, layer: int, head: int) -> None:
         chosen: Changes = {parameters.LAYER: layer, parameters.HEAD: head}
         chosen |= {parameters.FIND: "habit", parameters.ON: "weights", parameters.HABIT: "copying"}
         page_link(pages.FIND, "All heads", "grid_on", chosen)
-        if (across := find.survey(view)) is not None:
+        if (across := measures.survey(view)) is not None:
             output.tables_on_demand(
                 "In the survey",
                 {

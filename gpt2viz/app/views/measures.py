@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import streamlit as st
 
+from gpt2viz import CheckpointError
 from gpt2viz.analysis.attribution import difference_from_run, drop_first, rollout, value_weighted
 from gpt2viz.analysis.scores import Scores
 from gpt2viz.analysis.words import word_starts
@@ -16,6 +17,7 @@ from gpt2viz.app import address, output, parameters, prose, run_cache
 from gpt2viz.app.clicks import Cell
 from gpt2viz.app.components import lines
 from gpt2viz.app.components.lines import Lined
+from gpt2viz.app.literal import literal
 from gpt2viz.app.source_code import Line, Made
 from gpt2viz.app.view import View
 from gpt2viz.labels import difference, pluralize, sentence
@@ -34,6 +36,7 @@ from gpt2viz.pictures.pooling import GRID, GRID_OF_MANY, pool_panel
 from gpt2viz.run.key import RunKey
 from gpt2viz.run.stages import Scale
 from gpt2viz.run.trace import Trace
+from gpt2viz.survey.stored import Survey
 
 #: Tolerance for float32 rounding, as a share of the largest number.
 _ROUNDING = 1e-4
@@ -260,3 +263,12 @@ def layer_panel(
     if whole_words:
         result = word_measure(result, trace)
     return one_head(result, 0, title, which)
+
+
+def survey(view: View) -> Survey | None:
+    """Return the model's scores across many texts, or None; show a message if they are broken."""
+    try:
+        return run_cache.survey(view.model.name)
+    except CheckpointError as error:
+        st.warning(literal(str(error)), icon=":material/error:")
+        return None
