@@ -10,7 +10,6 @@ build if its index can be reached; PyPI's for Linux brings CUDA, 5 GB more.
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 import venv
@@ -83,10 +82,10 @@ def check(name: str) -> int:
     alone = ["--no-deps", "--timeout", "5", "--retries", "0", "--index-url", CPU_TORCH]
     subprocess.run([*install, *alone, torch], check=False)
     subprocess.run([*install, *packages, which.oracle, *TOOLS], check=True)
+    subprocess.run([*install, "--no-deps", "-e", str(ROOT)], check=True)  # Streamlit finds it so
     print(f"\n{name}: {' '.join(packages)}", flush=True)
-    variables = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
     command = [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", *which.tests]
-    return subprocess.run(command, cwd=ROOT, env=variables).returncode
+    return subprocess.run(command, cwd=ROOT).returncode
 
 
 if __name__ == "__main__":
