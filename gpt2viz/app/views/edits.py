@@ -273,7 +273,7 @@ def _field(view: View, name: str) -> Any:
     """Draw the widget of an edit's field, and return its value."""
     key, limit, longest = f"edit_{name}", float(LARGEST_FACTOR), max(view.n_tokens, 2)
     if name == "factor":
-        return st.number_input("Times", -limit, limit, 2.0, step=0.5, key=key, width=130)
+        return st.number_input("Times", -limit, limit, 2.0, step=0.5, key=key, width=205)
     if name == "width":
         return st.number_input("Tokens it sees", 1, longest, 2, key=key, width=215)
     if name == "first":
