@@ -112,10 +112,20 @@ def next_token_table(
     return pd.DataFrame({"token": names, "id": ids} | columns)
 
 
+#: The kinds of a logit's parts, in words where their names aren't plain.
+_PARTS: dict[str, str] = {
+    "token": "token embedding",
+    "position": "position embedding",
+    "bias": "attention's bias",
+    "mlp": "MLP",
+    "constant": "final norm's bias",
+}
+
+
 def contribution_table(parts: Contributions) -> pd.DataFrame:
     """Every part of a logit, largest first, in nats; the rows sum to the logit."""
-    added = parts.parts
-    table = pd.DataFrame({"component": map(str, added), "added (nats)": added.values()})
+    names = [str(p).replace(p.kind, _PARTS.get(p.kind, p.kind)) for p in parts.parts]
+    table = pd.DataFrame({"component": names, "added (nats)": parts.parts.values()})
     return table.sort_values("added (nats)", key=np.abs, ascending=False, ignore_index=True)
 
 

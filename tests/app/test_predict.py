@@ -112,7 +112,8 @@ def test_contributions_sum_to_the_logit_difference() -> None:
     assert shown.shape == (N_LAYER, N_HEAD + 2)
     by_part = dict(zip(table["component"], table["added (nats)"], strict=True))
     assert shown[2, 3] == pytest.approx(by_part["head 2.3"])
-    assert shown[1, N_HEAD + 1] == pytest.approx(by_part["mlp 1"])
+    assert shown[1, N_HEAD + 1] == pytest.approx(by_part["MLP 1"])
+    assert {"token embedding", "final norm's bias"} <= by_part.keys()
 
 
 def test_default_explained_token_follows_the_sentence() -> None:

@@ -15,6 +15,7 @@ test("ticks are round numbers within the ends, with enough digits to differ", ()
   assert.deepEqual(roundNumbers([0, 40_000], 4).map(([, written]) => written),
     ["0", "10k", "20k", "30k", "40k"])
   assert.deepEqual(roundNumbers([0, 4.9], 2).map(([, written]) => written), ["0", "2", "4"])
+  assert.deepEqual(roundNumbers([3, 3], 4), [])
 })
 
 test("the ends of an axis leave room, begin at 0 on request, or are the given ones", () => {

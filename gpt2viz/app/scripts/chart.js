@@ -30,7 +30,7 @@ export function roundNumbers([low, high], count) {
   for (let n = Math.ceil(low / step - 1e-6) + 0; n * step <= high + step * 1e-6; n++)
     numbers.push([n * step, high >= 1e4 ? short(n * step)
       : (n * step).toFixed(digits).replace(/^-(0\.?0*)$/, "$1").replace("-", "−")])
-  return numbers.length > 1 ? numbers : roundNumbers([low, high], 2 * count)
+  return numbers.length > 1 || !(low < high) ? numbers : roundNumbers([low, high], 2 * count)
 }
 
 /** An axis of a figure: the positions of its values, and its ends.
