@@ -49,8 +49,8 @@ from gpt2viz.pictures.picture import NUMBERS_FIT_LARGE, Heatmaps
 from gpt2viz.pictures.sheet import FONT_SIZE, text_width
 from gpt2viz.run.stages import axis_sizes, formula, masking
 
-#: Pixels: the width of the row of scores with its gaps, and the margin beside the names of rows.
-_ROW, _BESIDE = 520, 25
+#: Pixels: the width of the row of scores in most windows, and the margin beside the names of rows.
+_ROW, _BESIDE = 470, 25
 #: Pixels of a picture's height besides its matrix.
 _AROUND = 60
 #: Pixels per row of Q, K or V, and at most for all rows.
