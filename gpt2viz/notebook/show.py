@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from gpt2viz.analysis.top_attention import TopAttention, strongest_links
 from gpt2viz.arrays import Array, Pairs
 from gpt2viz.errors import AttentionError
-from gpt2viz.labels import numeral, pluralize, sentence
+from gpt2viz.labels import numeral, percent, pluralize, sentence
 from gpt2viz.notebook.given import FILL, Given, check
 from gpt2viz.notebook.picture import picture
 from gpt2viz.notebook.stored import STEPS, Stored, deflate, pool_heads, pool_mask, store
@@ -57,7 +57,7 @@ class _Facts(NamedTuple):
     """Facts about all layers together.
 
     Finite numbers lie between ``low`` and ``high``; ``weights`` is True if they are attention
-    weights. Colours end at ``peak``; a share of ``beyond`` lies above. ``hidden`` (T, S) are
+    weights. Colours end at ``peak``; ``beyond`` is the share farther off. ``hidden`` (T, S) are
     the cells that are ``nothing``, 0 or −∞, in every head; ``sums`` are those of all rows.
     """
 
@@ -236,9 +236,9 @@ def _facts(data: Given, stage: PairStageName, vmax: float | None) -> _Facts:
 
 
 def _beyond(data: Given, peak: float) -> float:
-    """The share of all numbers farther from 0 than the colours reach."""
-    shares = [(np.abs(data.layer(n)) > peak).mean() for n in range(data.n_layer)]
-    return float(np.mean(shares))
+    """The share of all finite numbers farther from 0 than the colours reach."""
+    far = [np.abs(x[np.isfinite(x)]) > peak for x in map(data.layer, range(data.n_layer))]
+    return float(np.concatenate(far).mean())
 
 
 def _peak(vmax: float | None, whole: float, most: Sequence[Array]) -> float:
@@ -396,7 +396,7 @@ def _notes(data: Given, facts: _Facts, read: _Layers) -> list[str]:
         ends = {"low": numeral(facts.low, ".4g"), "high": numeral(facts.high, ".4g")}
         notes.append(sentence("notebook.no_weights", **ends, colors=colors))
     if facts.beyond:
-        notes.append(sentence("notebook.beyond", peak=facts.peak, share=100 * facts.beyond))
+        notes.append(sentence("notebook.beyond", peak=facts.peak, share=percent(facts.beyond, 2)))
     elif facts.weights and facts.peak != 1:
         notes.append(sentence("notebook.peak", peak=facts.peak))
     off = facts.sums[~(np.abs(facts.sums - 1) <= NEAR)]
