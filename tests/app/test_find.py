@@ -261,9 +261,7 @@ def test_similarity_of_all_heads() -> None:
     at = open_page("find", text=TEXT, find="all", alike="0.8")
     (drawn,) = matrices(at, "alike_map")
     names, shown = drawn.grid["columns"], drawn.values
-    assert sorted(names) == [
-        f"{layer}.{head}" for layer in range(N_LAYER) for head in range(N_HEAD)
-    ]
+    assert sorted(names) == [f"{n}.{head}" for n, head in np.ndindex(N_LAYER, N_HEAD)]
     layers, heads = ([int(name[i]) for name in names] for i in (0, 2))
     for row, layer, head in zip(shown, layers, heads, strict=True):
         expected = cosines(weights(TEXT)[layer][head])
@@ -275,6 +273,8 @@ def test_similarity_of_all_heads() -> None:
     assert table["least alike"][0] == pytest.approx(
         min(shown[names.index(a), names.index(b)] for a in group for b in group), abs=1e-6
     )
+    at = open_page("find", text=f"{TEXT}. {TEXT}", find="all", alike="0.95")
+    assert any("No two heads are this similar" in text.value for text in at.markdown)
 
 
 DID = ["ate", "lifted", "crossed the street for", "said it's", "was tired, and she'll say", "42"]

@@ -222,11 +222,11 @@ def _pick_groups(values: Scores, joined: Scores, names: list[str]) -> list[list[
         wrap=True,
     )
     grouped = groups(joined, at_least)
-    output.table(
-        group_table(values, grouped, names),
-        "Groups of heads that do the same",
-        formats={"least alike": "%.3f"},
-    )
+    if not grouped:
+        prose.markdown(labels.sentence("find.no_groups"))
+        return grouped
+    table = group_table(values, grouped, names)
+    output.table(table, "Groups of heads that do the same", formats={"least alike": "%.3f"})
     alone = len(names) - sum(map(len, grouped))
     prose.caption(labels.sentence("find.alone", alone=alone, heads=len(names)))
     return grouped
