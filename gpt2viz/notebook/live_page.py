@@ -231,7 +231,7 @@ def _notes(model: Model, packed: PackedWeights) -> list[str]:
     size = sum(map(len, packed.parts.values())) / 1e6
     return [
         f"{model.name}: its weights are in this file, {size:.1f} MB, each number within "
-        f"{packed.error:.1g} of the model's own. Over the examples this moves the probability of a "
-        f"next token by at most {_difference(model, packed):.1g}.",
+        f"{show.round_up(packed.error, 1)} of the model's own. Over the examples this moves the "
+        f"probability of a next token by at most {show.round_up(_difference(model, packed), 1)}.",
         "The model runs in this page, in float32. Close it, and nothing is left.",
     ]

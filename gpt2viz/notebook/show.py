@@ -253,7 +253,7 @@ def _peak(vmax: float | None, whole: float, most: Sequence[Array]) -> float:
     typical = float(np.median(np.concatenate(most))) if most else 1.0
     if not 0 < typical < FAINT:
         return whole or 1.0
-    return float(_round_up(typical, digits=1))
+    return float(round_up(typical, digits=1))
 
 
 class _Layers(NamedTuple):
@@ -417,7 +417,7 @@ def _storage_notes(data: Given, facts: _Facts, read: _Layers) -> list[str]:
     side, step = read.side, read.layers[0].step
     notes = ["The numbers are in this file as float32."]
     if step:
-        error = _round_up(max(layer.error for layer in read.layers), digits=2)
+        error = round_up(max(layer.error for layer in read.layers), digits=2)
         notes = [sentence("notebook.steps", step=step, error=error)]
     if len(read.whole) < data.n_layer and max(T, S) > side:
         size = f"{-(-T // min(T, side))} × {-(-S // min(S, side))}"
@@ -430,7 +430,7 @@ def _storage_notes(data: Given, facts: _Facts, read: _Layers) -> list[str]:
     return notes
 
 
-def _round_up(number: float, digits: int) -> str:
+def round_up(number: float, digits: int) -> str:
     """Round up to some digits."""
     if not number:
         return "0"

@@ -12,6 +12,7 @@ from click.testing import CliRunner
 import gpt2viz
 from gpt2viz.cli import main
 from gpt2viz.errors import CheckpointError, TooLargeError
+from gpt2viz.model.packed import pack
 from gpt2viz.model.tokenizer import TokenList
 from gpt2viz.notebook import live_page as page
 from tests.bundled import bundled_model
@@ -26,6 +27,14 @@ def test_a_page_is_small_and_loads_nothing(tmp_path: Path) -> None:
     assert "default-src 'none'" in text
     assert "connect-src" not in text
     assert not re.search(r"https?://(?!www\.w3\.org/)", text)
+
+
+def test_notes_state_bounds_of_the_rounding() -> None:
+    model = bundled_model()
+    packed = pack(model, page._vocabulary(model)["letters"])
+    bounds = re.findall(r"(?:within|at most) (\d[.\d]*\d)", page._notes(model, packed)[0])
+    for exact, bound in zip((packed.error, page._difference(model, packed)), bounds, strict=True):
+        assert exact <= float(bound) < 1.2 * exact
 
 
 def test_unsupported_models_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

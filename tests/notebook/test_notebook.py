@@ -65,17 +65,14 @@ def test_a_traces_picture_has_every_heads_weights(trace: gpt2viz.Trace) -> None:
         np.array([int(color[i : i + 2], 16) for i in (1, 3, 5)])
         for color in (LIGHT.unit[-1][1], LIGHT.masked, LIGHT.masked_other)
     )
-    for layer in range(N_LAYER):
-        for head in range(N_HEAD):
-            corner = drawn[layer * height + 2 :, head * width + 2 :][: T * zoom, : T * zoom]
-            cells = corner[zoom // 2 :: zoom, zoom // 2 :: zoom]
-            np.testing.assert_array_equal(cells[0, 0], dark)  # the first token sees only itself
-            np.testing.assert_array_equal(cells[0, 1:3], masked[::-1])  # by turns
-            weights = trace.stage("weights", layer, head)
-            # more weight is darker
-            seen = np.tril(np.ones((T, T), bool))
-            shades, order = -cells.sum(axis=-1, dtype=int)[seen], weights[seen].argsort()
-            assert (np.diff(shades[order]) >= 0).all()
+    for layer, head in np.ndindex(N_LAYER, N_HEAD):
+        corner = drawn[layer * height + 2 :, head * width + 2 :][: T * zoom, : T * zoom]
+        cells = corner[zoom // 2 :: zoom, zoom // 2 :: zoom]
+        np.testing.assert_array_equal(cells[0, 0], dark)  # the first token sees only itself
+        np.testing.assert_array_equal(cells[0, 1:3], masked[::-1])  # by turns
+        weights, seen = trace.stage("weights", layer, head), np.tri(T, dtype=bool)
+        shades, order = -cells.sum(axis=-1, dtype=int)[seen], weights[seen].argsort()
+        assert (np.diff(shades[order]) >= 0).all()  # more weight is darker
 
 
 def test_a_long_run_has_no_picture(tiny: gpt2viz.Model) -> None:

@@ -207,11 +207,8 @@ def test_title_and_head_can_be_chosen() -> None:
         assert gpt2viz.show(weights(2, 3, 4, 4), head=head).about["chosen"] == 5
 
 
-class StubTokenizer:
-    """The part of a transformers tokenizer that is used."""
-
-    def decode(self, ids: list[int]) -> str:
-        return chr(ids[0])
+#: The part of a transformers tokenizer that is used.
+DECODER = SimpleNamespace(decode=lambda ids: chr(ids[0]))
 
 
 def test_attention_of_generate_becomes_one_picture() -> None:
@@ -241,8 +238,8 @@ def test_attention_of_generate_becomes_one_picture() -> None:
     texts = [chr(n).encode() for n in written[0].sequences[1, :-1]]
     for output in written:
         for given, rest in (
-            (output, (StubTokenizer(),)),
-            (output.attentions, (StubTokenizer(), output.sequences)),
+            (output, (DECODER,)),
+            (output.attentions, (DECODER, output.sequences)),
             (output.attentions, (texts,)),
         ):
             view = gpt2viz.show(given, *rest, text=1)
@@ -250,7 +247,7 @@ def test_attention_of_generate_becomes_one_picture() -> None:
             np.testing.assert_allclose(decoded(view.html()), expected, atol=1e-6)
             assert [name.split(" ", 1)[1] for name in view.about["keys"]] == list(map(label, texts))
     with pytest.raises(gpt2viz.AttentionError, match="num_beams=1"):
-        gpt2viz.show(model.generate(ids, num_beams=2, **requests), StubTokenizer(), text=0)
+        gpt2viz.show(model.generate(ids, num_beams=2, **requests), DECODER, text=0)
 
 
 def test_cross_attention_of_steps_is_stacked() -> None:
@@ -274,7 +271,7 @@ def test_a_fast_tokenizers_encoding_names_the_tokens() -> None:
 
 def test_ids_of_both_texts_name_queries_and_keys() -> None:
     ids = torch.tensor([[97, 98]]), torch.tensor([[99, 100, 101]])
-    view = gpt2viz.show(weights(1, 2, 2, 3), StubTokenizer(), ids)
+    view = gpt2viz.show(weights(1, 2, 2, 3), DECODER, ids)
     assert (view.about["queries"], view.about["keys"]) == (["0 a", "1 b"], ["0 c", "1 d", "2 e"])
 
 
@@ -360,10 +357,7 @@ def test_scores_are_not_shown_as_weights() -> None:
 def test_a_trace_shows_its_tokens_and_weights() -> None:
     trace = gpt2viz.trace(bundled_model(), f"The cat {HOSTILE}")
     view = gpt2viz.show(trace)
-    n_layer = trace.config.n_layer
-    np.testing.assert_array_equal(
-        decoded(view.html()), [trace.stage("weights", n)[0] for n in range(n_layer)]
-    )
+    np.testing.assert_array_equal(decoded(view.html()), trace.all_layers("weights")[:, 0])
     text = about(view.html())
     assert text["queries"][1] == "1 ·cat"
     assert view.title.startswith("stories · Attention weights of ")
@@ -419,8 +413,6 @@ def test_a_cache_of_transformer_lens() -> None:
     with pytest.raises(gpt2viz.AttentionError, match=r"has no blocks\.0\.attn\.hook_pattern"):
         gpt2viz.show({"hook_embed": patterns})
 
-
-DECODER = SimpleNamespace(decode=lambda ids: chr(ids[0]))
 
 WRONG: dict[str, tuple[tuple[Any, ...], dict[str, Any], str]] = {
     "few tokens": ((weights(2, 3, 4, 4), ["a"] * 3), {}, "4 queries, but 3 tokens .* one a pos"),
