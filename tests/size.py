@@ -18,8 +18,8 @@ SUFFIXES = (".py", ".js", ".css")
 
 #: The limit of each count, and the aim.
 AT_MOST = {
-    "product lines": (60_105, 44_000),
-    "of them app/": (24_017, 17_500),
+    "product lines": (60_102, 44_000),
+    "of them app/": (24_015, 17_500),
     "lines of tests and benchmarks": (49_804, 37_000),
     "modules": (297, 300),
     "private names of Streamlit": (2, 3),

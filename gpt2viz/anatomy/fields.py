@@ -34,7 +34,7 @@ MEANING: Mapping[str, tuple[str, str]] = {
     ),
     "tie_word_embeddings": (
         "",
-        "Whether the head reads the token table backwards or has a table of its own.",
+        "Whether the last step reuses the token table or has a table of its own.",
     ),
     "embd_pdrop": ("of the numbers", "Set to 0 by chance after the embeddings; only in training."),
     "attn_pdrop": ("of the weights", "Set to 0 by chance in attention; only in training."),
@@ -67,7 +67,7 @@ _ROPE = ("rope_parameters", "rope_theta", "rope_scaling")
 
 #: Fields that are read only to refuse another value, which means another model.
 _DEMANDED: Mapping[str, str] = {
-    "model_type": "The family of the model, one that gpt2viz knows.",
+    "model_type": "The model's family, one that gpt2viz knows.",
     "scale_attn_weights": "Scores are divided by √hs.",
     "add_cross_attention": "No attention to a second text.",
     "pruned_heads": "No head was taken out.",
@@ -81,7 +81,7 @@ _DEMANDED: Mapping[str, str] = {
 class Field:
     """One field: its value with its unit, its meaning, and its source.
 
-    ``source`` is "config.json", or "default" if the file leaves the field out.
+    ``source`` is "config.json", or another name there, or "default" if the file leaves it out.
     """
 
     name: str
@@ -104,9 +104,8 @@ def explain(config: ModelConfig, values: Mapping[str, Any]) -> list[Field]:
             value = f"empty: {config.mlp_dim:,}"
         elif unit.startswith("of "):
             value = percent(raw)
-        source = "default" if given not in values else "config.json"
-        also = f" The file calls it {given}." if given != name and given in values else ""
-        result.append(Field(name, f"{value} {unit}".strip(), meaning + also, source))
+        source = "default" if given not in values else "config.json" if given == name else given
+        result.append(Field(name, f"{value} {unit}".strip(), meaning, source))
     result += (
         Field(name, one_line(values[name]), f"{meaning} Another value is refused.", "config.json")
         for name, meaning in _DEMANDED.items()

@@ -156,13 +156,13 @@ def test_llamas_fields_mention_the_files_names() -> None:
     values = CONFIG | {"unheard_of": 1}
     listed = {field.name: field for field in explain(config_from(values), values)}
     assert listed["n_kv_head"].value == "2 groups"
-    assert "The file calls it num_key_value_heads." in listed["n_kv_head"].meaning
     assert "one that gpt2viz knows." in listed["model_type"].meaning
     assert listed["rope"].value == "default, base 100"
     values["rope_parameters"] = {"rope_type": "linear", "rope_theta": 50.0, "factor": 4.0}
     stretched = {field.name: field.value for field in explain(config_from(values), values)}
     assert stretched["rope"] == "linear, base 50, factor 4"
-    assert listed["rope"].source == listed["mlp_dim"].source == "config.json"
+    assert listed["rope"].source == "rope_parameters"
+    assert listed["n_kv_head"].source == "num_key_value_heads"
     assert listed["sliding_window"].source == "default"
     assert other_fields(config_from(values), values).keys() == {
         *("unheard_of", "bos_token_id", "eos_token_id")
@@ -185,8 +185,8 @@ def test_values_have_units_and_a_source(folder: Path) -> None:
     assert result["n_inner"].value == "empty: 96 channels"
     assert result["attn_pdrop"].value == "25 % of the weights"
     assert result["n_embd"].value == "24 channels"
-    assert "The file calls it hidden_size." in result["n_embd"].meaning
-    assert (result["n_embd"].source, result["resid_pdrop"].source) == ("config.json", "default")
+    assert (result["n_embd"].source, result["n_layer"].source) == ("hidden_size", "config.json")
+    assert result["resid_pdrop"].source == "default"
     assert [field.value for field in sizes(config)] == ["6 channels", "96 channels"]
     others = other_fields(config, values)
     assert others["reorder_and_upcast_attn"] == "true"

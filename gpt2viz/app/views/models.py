@@ -294,6 +294,7 @@ def _config(name: str) -> None:
     folder = run_cache.model_folders()[name]
     read, values = read_config(folder), config_values(folder)
     fields = [*explain(read, values), *sizes(read)]
+    widths = {"field": 200, "value": 150, "meaning": 415}
     output.table(
         {
             "field": [field.name for field in fields],
@@ -304,10 +305,7 @@ def _config(name: str) -> None:
         f"Fields of the config of {name}",
         key="fields",
         height="content",
-        column_config={
-            "field": st.column_config.TextColumn(width=200),
-            "meaning": st.column_config.TextColumn(width=430),
-        },
+        column_config={name: st.column_config.TextColumn(width=n) for name, n in widths.items()},
     )
     prose.caption(sentence("models.fields"))
     others = other_fields(read, values)
