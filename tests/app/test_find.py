@@ -156,7 +156,7 @@ def test_one_token_has_no_score() -> None:
 
 
 def test_heads_that_attend_from_a_query_to_keys() -> None:
-    size = "size of contribution"
+    size = "vector length"  # as short as its column in a window of 1000 pixels
     at = open_page("find", text=TEXT, find="look", query="14", keys="1,3", rank=size)
     alpha = weights(TEXT)[:, :, 14, [1, 3]]  # (n_layer, nh, 2)
     v = np.array(stages(TEXT)["v"])[:, :, [1, 3]]

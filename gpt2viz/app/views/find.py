@@ -26,8 +26,8 @@ from gpt2viz.pictures.find import atlas
 from gpt2viz.run.trace import Trace
 from gpt2viz.survey.stored import Survey
 
-#: Measures of what a query takes from keys: attention weight, and size of contribution.
-WEIGHT, GIVEN = "attention weight", "size of contribution"
+#: Measures of what a query takes from keys: its weight on them, and the length of what they add.
+WEIGHT, GIVEN = "attention weight", "vector length"
 
 
 def show() -> None:
@@ -267,8 +267,8 @@ def _pick_measure() -> str:
         "Rank the heads by",
         parameters.RANK,
         (WEIGHT, GIVEN),
-        tip="**Attention weight**: the query's attention to these tokens together. **Size of "
-        "contribution**: the length of what they add to the stream, their weighted values put "
+        tip="**Attention weight**: the query's attention to these tokens together. **Vector "
+        "length**: the length of the vector that they add to the stream, their weighted values put "
         "through the head's part of W_O (Kobayashi et al. 2020).",
     )
 
