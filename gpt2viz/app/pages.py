@@ -101,7 +101,7 @@ MENU: tuple[Page, ...] = (
         "Side by side",
         what="Compare layers, heads, sentences or models, or the mask on and off",
         words="layer head query key attention-weight attention-sink rollout causal-mask softmax "
-        "logit vocabulary residual-stream cosine-similarity baseline",
+        "logit vocabulary unembedding residual-stream cosine-similarity baseline",
         modes={
             "layers": "Layers",
             "mask": "Causal mask",
@@ -136,7 +136,7 @@ MENU: tuple[Page, ...] = (
         "What if",
         what="Switch off heads, hide tokens, and see what the answer depends on",
         words="baseline zero-ablation head layer mlp attention-weight kl-divergence logit "
-        "logit-lens residual-stream query key value activation-patching",
+        "logit-lens unembedding residual-stream query key value activation-patching",
         modes={"edits": "Edits", "depends": "Patching"},
     ),
     SHAPES := Page(

@@ -85,14 +85,14 @@ def test_path_of_a_token_and_its_nearest_tokens() -> None:
     table = at.dataframe[0].value  # before the table of next tokens
     weights = bundled_model().network.wte.weight.detach().numpy().astype(np.float64)
     rows = weights / np.linalg.norm(weights, axis=1, keepdims=True)
-    names = bundled_model().tokenizer
     for run, position, column in zip(runs(FIRST, AFTER), (1, 6), table.columns, strict=True):
         x = run["residual_out"][3][position]
         cosines = rows @ x / np.linalg.norm(x)
         best = int(cosines.argmax())
-        written = names.token_bytes(best).decode().replace(" ", "·")
+        written = bundled_model().tokenizer.token_bytes(best).decode().replace(" ", "·")
         assert table[column].iloc[-1].startswith(f"{written} {cosines[best]:.2f}")
         assert table[column].iloc[0].startswith("·crane 1.00")
+    assert "whose rows of the unembedding are **nearest**" in page_text(at)
 
 
 def test_attention_of_a_word_in_both_texts() -> None:

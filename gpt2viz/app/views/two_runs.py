@@ -341,8 +341,8 @@ def draw_paths(both: Sides, drawn: dict[str, tuple[Path, Path]], note: str = "")
         )
     with numbers:
         prose.caption(
-            "After every step, the three tokens of the vocabulary whose embeddings are **nearest** "
-            "to the stream, by cosine similarity."
+            "After every step, the three tokens whose rows of the unembedding are **nearest** to "
+            "the stream, by cosine similarity."
         )
         tokens = {side.name: nearest(side.trace, side.token, sites, top=3) for side in both.both}
         table = nearest_table(tokens, sites, both.vocabulary())
