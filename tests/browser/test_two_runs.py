@@ -80,9 +80,9 @@ def check_lens(page: Page, key: str) -> None:
 
 
 def test_clicks_on_cells_hide_and_restore_keys(open_page: Visit) -> None:
-    phone = open_page("what_if", width=400)
-    kind, layer = (box_of(phone.locator(f".st-key-edit_{name}")) for name in ("kind", "layer"))
-    assert round(kind["y"] + kind["height"]) == round(layer["y"] + layer["height"])
+    for width, parts in ((400, ("edit_kind", "edit_layer")), (880, ("layer", "whole"))):
+        boxes = [box_of(open_page("what_if", width).locator(f".st-key-{part}")) for part in parts]
+        assert len({round(box["y"] + box["height"]) for box in boxes}) == 1
     page = open_page("what_if", layer=0, head=0)
     click_cell(page, "whatif", 2, 1)
     assert "edits=forbid%3A2%3A1" in page.url

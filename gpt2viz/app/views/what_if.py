@@ -52,7 +52,7 @@ def _draw_edits(view: View, choices: DeltaGenerator) -> None:
         output.run("The changed run", both.b.trace)
 
     part = zoom.window(view)
-    with st.container(horizontal=True, vertical_alignment="center"):
+    with st.container(key="shown", horizontal=True, vertical_alignment="center"):
         st.markdown("**Shown**", width="content")  # the other layer and head are the new edit's
         opening = editing.opening(view)
         layer, head = (pick(view, opening=opening) for pick in (controls.layer, controls.head))
