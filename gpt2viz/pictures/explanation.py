@@ -49,7 +49,7 @@ def strands(case: Reason) -> Lines:
         rows=_strand_names(case, "query", orders[0]),
         columns=_strand_names(case, "key", orders[1]),
         name="strands",
-        quantity=f"share (%) of all that {verb} the score",
+        quantity=f"share of what {verb} the score, in percent",
     )
     what = (
         f"Pairs behind query {row.query} and key {case.key} in layer {row.layer}, head {row.head}"

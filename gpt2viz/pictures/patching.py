@@ -69,9 +69,9 @@ def shares(stage: str, sweep: PatchSweep | None, estimate: PatchSweep | None) ->
 
 
 def pair_labels(clean: Sequence[str], corrupted: Sequence[str]) -> list[str]:
-    """Label the tokens of two texts: once if they are the same, else both."""
+    """Label the tokens of two texts: once if they are the same, else both, in 14 characters."""
     return [
-        a if a == b else f"{shorten(a, 9)} / {shorten(b, 9)}"
+        a if a == b else f"{shorten(a, max(5, 11 - len(b)))} / {shorten(b, max(6, 11 - len(a)))}"
         for a, b in zip(clean, corrupted, strict=True)
     ]
 

@@ -135,6 +135,7 @@ def test_reported_numbers_give_the_share() -> None:
     """Close probabilities need more digits than logits do."""
     near = {"text": "A crane ate fish", "text2": "A crane happened fish"}
     at = open_depends(**near, metric="probability", patch="patch:attention_output:3:3")
+    assert matrices(at, "depends_streams")[0].grid["columns"][2] == "2 ·ate / ·ha…ned"
     result = re.search(
         r"(?s)(\d+) % of the .* goes from (\S+) to (\S+)\. In the first run it is ([\d.]+)\.",
         page_text(at) + measurement_tips(at),
@@ -224,9 +225,8 @@ def test_default_second_sentence_changes_one_token() -> None:
     at = open_page("what_if?what_if=depends")
     assert not notices(at)
     assert "text2" not in at.query_params
-    a, b = ("A crane ate fish", at.session_state["text2"])
-    encode = bundled_model().tokenizer.encode
-    assert sum(x != y for x, y in zip(encode(a), encode(b), strict=True)) == 1
+    a, b = map(bundled_model().tokenizer.encode, ("A crane ate fish", at.session_state["text2"]))
+    assert sum(x != y for x, y in zip(a, b, strict=True)) == 1
 
 
 @each(
