@@ -114,13 +114,12 @@ class Pair(NamedTuple):
             numbers = torch.cat([*(part.flatten(1) for part in moved), *losses], dim=1)
         return devices.double(numbers)
 
-    def row_variation(self, ids: Sequence[int], layer: int, head: int) -> Numbers:
-        """The total variation of each row of a head on one text, by its own weights: (T,)."""
+    def own_output(self, ids: Sequence[int], layer: int, head: int) -> Numbers:
+        """The distance of a head's own output at each token of one text: (T,)."""
         base, _ = _run(self.before, torch.tensor([[*ids]], device=self.before.device))
-        own = self._rerun(base)
         with torch.inference_mode():
-            rows = total_variation(base[layer].weights, own[layer].weights)[0, head]
-        return devices.double(rows)
+            apart = output_distance(base[layer], self._rerun(base)[layer], self.writing[layer])
+        return devices.double(apart[0, head])
 
     def _rerun(self, base: Sequence[_Layer]) -> list[_Layer]:
         """Run each attention of ``after`` on the streams of ``before``."""
@@ -139,9 +138,8 @@ class Pair(NamedTuple):
         """The outputs' and the patterns' distances: (B, 2, L, nh)."""
         outputs, patterns = [], []
         for a, b, R in zip(base, other, self.writing, strict=True):
-            apart = torch.cat([b.outputs - a.outputs, a.outputs], dim=-1) @ R  # (B, nh, T, ·)
-            outputs.append((apart.norm(dim=-1) / a.stream.norm(dim=-1)[:, None]).mean(-1))
-            patterns.append(total_variation(a.weights, b.weights)[..., 1:].mean(-1))  # (B, nh)
+            outputs.append(output_distance(a, b, R).mean(-1))  # (B, nh)
+            patterns.append((a.weights - b.weights)[:, :, 1:].abs().sum(-1).mean(-1) / 2)
         return torch.stack([torch.stack(outputs, 1), torch.stack(patterns, 1)], 1)
 
 
@@ -168,9 +166,11 @@ def _run(network: Transformer, ids: Tensor) -> tuple[list[_Layer], Tensor]:
     return layers, losses.view_as(came).mean(1, keepdim=True)
 
 
-def total_variation(a: Tensor, b: Tensor) -> Tensor:
-    """The total variation of rows of weights, (…, T, T) twice -> (…, T): 0 to 1."""
-    return (a - b).abs().sum(-1) / 2
+def output_distance(a: _Layer, b: _Layer, R: Tensor) -> Tensor:
+    """The distance of every head's outputs at each token, by a layer of ``writing``: (B, nh, T)."""
+    apart = torch.cat([b.outputs - a.outputs, a.outputs], dim=-1) @ R  # (B, nh, T, ·)
+    distance: Tensor = apart.norm(dim=-1) / a.stream.norm(dim=-1)[:, None]
+    return distance
 
 
 def weight_changes(before: Model, after: Model) -> tuple[WeightChange, ...]:

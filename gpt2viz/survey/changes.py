@@ -104,7 +104,7 @@ class HeadChange(NamedTuple):
 class TextChange(NamedTuple):
     """A passage on which a head's own output moved most, ``rank`` 1 first, and its tokens.
 
-    ``query`` is the token whose row of weights moved most, and ``distance`` how far it moved.
+    ``query`` is the token at which it moved most, and ``distance`` how far.
     """
 
     layer: int
@@ -161,9 +161,9 @@ class Changes:
             text = self._sums.texts[position]
             ids = self.before.tokenizer.encode(text)
             tokens = tuple(self.before.tokenizer.decode([n]) for n in ids)
-            rows = self._pair.row_variation(ids, layer, head)
-            query = int(rows.argmax())
-            moved = float(value), position, text, tokens, query, float(rows[query])
+            apart = self._pair.own_output(ids, layer, head)
+            query = int(apart.argmax())
+            moved = float(value), position, text, tokens, query, float(apart[query])
             texts.append(TextChange(layer, head, rank, *moved))
         return texts
 
@@ -261,7 +261,7 @@ def change_rows(changes: Changes) -> dict[str, list[dict[str, Any]]]:
     texts = [
         {"layer": text.layer, "head": text.head, "rank": text.rank, "value": text.value}
         | {**text.position._asdict(), "text": text.text, "query": text.query}
-        | {"query token": text.tokens[text.query], "row moved": text.distance}
+        | {"query token": text.tokens[text.query], "query moved": text.distance}
         for text in changes.texts
     ]
     return {"heads": heads, "weights": weights, "texts": texts}

@@ -246,10 +246,9 @@ def test_blocks_of_positions_show_the_number_farthest_from_0(
     panel = similarity_map(vectors, 8)
     whole = cosines(vectors)
     starts = [n * 50 // 8 for n in range(8)] + [50]
-    for i in range(8):
-        for j in range(8):
-            block = whole[starts[i] : starts[i + 1], starts[j] : starts[j + 1]].ravel()
-            assert_allclose(panel.values[i, j], block[np.abs(block).argmax()], atol=1e-6)
+    for i, j in np.ndindex(8, 8):
+        block = whole[starts[i] : starts[i + 1], starts[j] : starts[j + 1]].ravel()
+        assert_allclose(panel.values[i, j], block[np.abs(block).argmax()], atol=1e-6)
     assert panel.rows.positions == starts[:-1]
     assert panel.quantity == "farthest from 0: cosine similarity of this block"
 

@@ -152,12 +152,11 @@ def test_pooling_keeps_the_largest_its_position_and_the_mask() -> None:
     pooled = pool_panel(whole, size)
     starts = [0, 2, 5, 7]
     ends = [2, 5, 7, 10]
-    for i in range(size):
-        for j in range(size):
-            block = np.s_[starts[i] : ends[i], starts[j] : ends[j]]
-            seen = whole.values[block][~whole.masked[block]]  # type: ignore[index]
-            assert pooled.values[i, j] == seen.max(initial=0)
-            assert pooled.masked[i, j] == whole.masked[block].all()  # type: ignore[index]
+    for i, j in np.ndindex(size, size):
+        block = np.s_[starts[i] : ends[i], starts[j] : ends[j]]
+        seen = whole.values[block][~whole.masked[block]]  # type: ignore[index]
+        assert pooled.values[i, j] == seen.max(initial=0)
+        assert pooled.masked[i, j] == whole.masked[block].all()  # type: ignore[index]
     assert pooled.rows.names() == ["0 t0", "2 t2", "5 t5", "7 t7"]
     assert [pooled.rows.row_at(n) for n in range(T)] == [0, 0, 1, 1, 1, 2, 2, 3, 3, 3]
     assert pool_panel(whole, T) is whole

@@ -242,38 +242,34 @@ def test_shape_table_matches_the_run(tmp_path: Path, family: str) -> None:
 
 def test_shared_memory_is_counted_once(tiny: gpt2viz.Model, subtests: pytest.Subtests) -> None:
     """Counted independently: all outputs are kept, so no address is used twice."""
-    for explicit in (True, False):
-        for n_tokens in (1, 5, 24):
-            with subtests.test(explicit=explicit, n_tokens=n_tokens):
-                held: dict[str, torch.Tensor] = {}
-                hooks = [
-                    module.register_forward_hook(
-                        lambda *made, name=name, held=held: held.update({name: made[2]})
-                    )
-                    for name, module in tiny.network.named_modules()
-                ]
-                trace = gpt2viz.trace(tiny, range(n_tokens), explicit=explicit)
-                for hook in hooks:
-                    hook.remove()
-                memory = {
-                    held[r.name].untyped_storage().data_ptr(): held[r.name]
-                    .untyped_storage()
-                    .nbytes()
-                    for r in trace.tensors
-                }
-                assert sum(r.nbytes for r in trace.tensors if not r.shared) == sum(memory.values())
-                assert len(memory) == sum(not r.shared for r in trace.tensors)
-                names = {r.key for r in trace.tensors if r.shared}
-                assert names == {"q", "k", "v", "attention_output", "mlp_output"}
+    for explicit, n_tokens in product((True, False), (1, 5, 24)):
+        with subtests.test(explicit=explicit, n_tokens=n_tokens):
+            held: dict[str, torch.Tensor] = {}
+            hooks = [
+                module.register_forward_hook(
+                    lambda *made, name=name, held=held: held.update({name: made[2]})
+                )
+                for name, module in tiny.network.named_modules()
+            ]
+            trace = gpt2viz.trace(tiny, range(n_tokens), explicit=explicit)
+            for hook in hooks:
+                hook.remove()
+            memory = {
+                held[r.name].untyped_storage().data_ptr(): held[r.name].untyped_storage().nbytes()
+                for r in trace.tensors
+            }
+            assert sum(r.nbytes for r in trace.tensors if not r.shared) == sum(memory.values())
+            assert len(memory) == sum(not r.shared for r in trace.tensors)
+            names = {r.key for r in trace.tensors if r.shared}
+            assert names == {"q", "k", "v", "attention_output", "mlp_output"}
 
 
 def test_edited_output_shares_no_memory(tiny: gpt2viz.Model) -> None:
     run = gpt2viz.trace(tiny, [1, 2, 3], edits=parse_edits("attn:1,mlp:2"))
-    for key, edited in (("attention_output", 1), ("mlp_output", 2)):
-        for layer in range(3):
-            record = run.record(key, layer)
-            assert record is not None
-            assert record.shared == (layer != edited)
+    for (key, edited), layer in product((("attention_output", 1), ("mlp_output", 2)), range(3)):
+        record = run.record(key, layer)
+        assert record is not None
+        assert record.shared == (layer != edited)
 
 
 def test_every_module_that_runs_is_declared(tiny: gpt2viz.Model) -> None:

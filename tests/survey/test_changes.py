@@ -103,13 +103,12 @@ def compare(before: Model, after: Model, **options: object) -> Changes:
 def test_means_and_intervals_equal_a_plain_loop(tiny: Model) -> None:
     after = with_noise(tiny, 0.02)
     changes = compare(tiny, after)
-    pair, by_document = Pair.of(tiny, after), []
+    pair, rows = Pair.of(tiny, after), list[np.ndarray]()
     for text in TEXTS:
         ids = tiny.tokenizer.encode(text)
         parts = [ids[n : n + 12] for n in range(0, len(ids), 12)]
-        rows = [pair.distances(torch.tensor([part]))[0] for part in parts if len(part) >= 8]
-        by_document.append(np.array(rows))
-    every = np.concatenate(by_document)
+        rows += [pair.distances(torch.tensor([part]))[0] for part in parts if len(part) >= 8]
+    every = np.array(rows)
     assert (changes.n_passages, changes.n_documents) == (len(every), len(TEXTS))
     sizes = (len(MEASURES), tiny.config.n_layer, tiny.config.n_head)
     mean = every.mean(axis=0)
@@ -164,11 +163,7 @@ def plant_head(model: Model, layer: int, head: int, seed: int, steps: int = 0) -
     with torch.no_grad():
         W_Q, _ = network.blocks[layer].attention.reading("q", head)  # a view
         W_Q += 0.02 * torch.randn(W_Q.shape, generator=generator)
-    (writing,) = (
-        weight
-        for name, weight in network.blocks[layer].attention.named_parameters()
-        if name in ("c_proj.weight", "o_proj.weight")
-    )  # (C, nh · hs)
+    writing = network.get_parameter(f"h.{layer}.attn.c_proj.weight")  # (C, nh · hs)
     own = (slice(None), slice(head * hs, (head + 1) * hs))
     writing.requires_grad_(bool(steps))
     for _ in range(steps):
@@ -197,6 +192,17 @@ def test_trained_head_is_first_and_restoring_it_undoes_the_change(model: Model, 
     assert changes.texts[0] == text
     assert text.distance > 0
     assert text.text in TEXTS
+
+
+def test_text_is_named_with_the_token_at_which_its_head_moved_most(tiny: Model) -> None:
+    after = with_noise(tiny, 0.2, only="h.1.attn.c_proj.weight")
+    text = compare(tiny, after).texts[0]
+    old, new = (model.merging(1)[0][text.head].detach().numpy() for model in (tiny, after))
+    run = gpt2viz.trace(tiny, text.text)
+    wrote = np.linalg.norm(run.stage("head_output", 1, text.head) @ (new - old), axis=1)
+    moved = wrote / np.linalg.norm(run.stage("residual_out", 0)[0], axis=1)
+    assert text.query == moved.argmax()
+    assert text.distance == pytest.approx(moved.max(), rel=1e-4)
 
 
 def test_rounding_alone_changes_no_head(tiny: Model) -> None:
