@@ -6,15 +6,14 @@ import {
 } from "../../gpt2viz/app/scripts/chart.js"
 
 const figureOf = (layout, ...data) => ({ layout, data })
+const writtenOf = (ticks) => ticks.map(([, written]) => written)
 
 test("ticks are round numbers within the ends, with enough digits to differ", () => {
   assert.deepEqual(roundNumbers([0, 60], 6), [[0, "0"], [10, "10"], [20, "20"], [30, "30"],
     [40, "40"], [50, "50"], [60, "60"]])
-  assert.deepEqual(roundNumbers([-.5, .5], 4).map(([, written]) => written),
-    ["−0.5", "0.0", "0.5"])
-  assert.deepEqual(roundNumbers([0, 40_000], 4).map(([, written]) => written),
-    ["0", "10k", "20k", "30k", "40k"])
-  assert.deepEqual(roundNumbers([0, 4.9], 2).map(([, written]) => written), ["0", "2", "4"])
+  assert.deepEqual(writtenOf(roundNumbers([-.5, .5], 4)), ["−0.5", "0.0", "0.5"])
+  assert.deepEqual(writtenOf(roundNumbers([0, 40_000], 4)), ["0", "10k", "20k", "30k", "40k"])
+  assert.deepEqual(writtenOf(roundNumbers([0, 4.9], 2)), ["0", "2", "4"])
   assert.deepEqual(roundNumbers([3, 3], 4), [])
 })
 
@@ -35,13 +34,14 @@ test("the ends of an axis leave room, begin at 0 on request, or are the given on
   assert.deepEqual(axisOf("y", figureOf({ yaxis: names }, bars)).ends, [1.5, -.5])
 })
 
-test("categories keep their order, and a logarithmic axis has powers of ten", () => {
+test("categories keep their order, and a logarithmic axis has at least two numbers", () => {
   const curve = { mode: "lines", x: ["b", "a", "b"], y: [1, 20, 3000] }
   const figure = figureOf({ yaxis: { type: "log" } }, curve)
+  const ranks = axisOf("x", figureOf({ xaxis: { type: "log" } }, { x: [1, 1, 6], y: [0, 1, 2] }))
+  assert.deepEqual(writtenOf(ticksOf(ranks, 100, 10)), ["1", "2", "5"])
   assert.deepEqual(ticksOf(axisOf("x", figure), 100, 10), [[0, "b"], [1, "a"]])
   assert.deepEqual(axisOf("x", figure).numberOf("a"), 1)
-  assert.deepEqual(ticksOf(axisOf("y", figure), 100, 10).map(([, written]) => written),
-    ["1", "10", "100", "1k"])
+  assert.deepEqual(writtenOf(ticksOf(axisOf("y", figure), 100, 10)), ["1", "10", "100", "1k"])
 })
 
 test("the axes of a subplot depend only on its own curves", () => {

@@ -69,9 +69,12 @@ export function ticksOf({ own, names, ends }, pixels, room) {
   if (names.length) return names.map((name, n) => [n, plain(name)])
   const [low, high] = [Math.min(...ends), Math.max(...ends)]
   if (own.type !== "log") return roundNumbers([low, high], Math.max(2, pixels / room))
-  const powers = []
-  for (let n = Math.ceil(low); n <= high; n++) powers.push([n, short(Number(`1e${n}`))])
-  return powers
+  const digits = Math.floor(high) > Math.ceil(low) ? [1] : [1, 2, 5], ticks = []
+  for (let n = Math.floor(low); n <= high; n++) for (const digit of digits) {
+    const at = n + Math.log10(digit)
+    if (low <= at && at <= high) ticks.push([at, short(Number(`${digit}e${n}`))])
+  }
+  return ticks
 }
 
 /** The traces that are in the legend. */
@@ -149,12 +152,10 @@ function fitScales(x, y) {
 }
 
 function text(svg, lines, x, y, attributes = {}) {
-  const made = makeSvg("text", { x, y, ...attributes }, svg)
-  const first = -(lines.length - 1) / 2
+  const made = makeSvg("text", { x, y, ...attributes }, svg), first = -.6 * (lines.length - 1)
   if (lines.length === 1) made.textContent = lines[0]
   else lines.forEach((line, n) => {
-    const part = makeSvg("tspan", { x, dy: `${n ? 1.2 : 1.2 * first}em` }, made)
-    part.textContent = line
+    makeSvg("tspan", { x, dy: `${n ? 1.2 : first}em` }, made).textContent = line
   })
   return made
 }
@@ -375,8 +376,7 @@ function listen(view) {
     svg.style.cursor = view.p.chooses && point?.data ? "pointer" : ""
     if (!point) return hide()
     tip.textContent = point.hover
-    const lower = view.clientHeight - svg.clientHeight
-    showTip(tip, view, { ...point, y: point.y + lower })
+    showTip(tip, view, { ...point, y: point.y + view.clientHeight - svg.clientHeight })
   }
   svg.onpointerleave = hide
   svg.onclick = (event) => {
