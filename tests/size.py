@@ -20,7 +20,7 @@ SUFFIXES = (".py", ".js", ".css")
 AT_MOST = {
     "product lines": (60_102, 44_000),
     "of them app/": (24_015, 17_500),
-    "lines of tests and benchmarks": (49_804, 37_000),
+    "lines of tests and benchmarks": (49_803, 37_000),
     "modules": (297, 300),
     "private names of Streamlit": (2, 3),
     "selectors of Streamlit's in theme.css": (5, 10),

@@ -136,7 +136,7 @@ def route(run: options.Run, as_json: bool, token: str | None, query: int, top: i
         options.print_json(header | values | {"rest": result.rest})
         return
     parts = {str(part): added for part, added in result.rest.items()}
-    for (layer, head, _, key), added in result.top(result.heads.size):
+    for (layer, head, _, key), added in result.top((result.heads != 0).sum()):  # not of later keys
         parts[f"head {layer}.{head} from {key} ({trace.labels[key]})"] = added
     _print_parts(model, result, parts, top)
 

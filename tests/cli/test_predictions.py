@@ -77,6 +77,8 @@ def test_route(run: Run) -> None:
     expected = gpt2viz.route(bundled_model(), trace, " on", 3)
     result = json_of(run, "route", CATS, "--token", " on", "--query", "3")
     assert (result["heads"], result["rest"]) == (expected.heads.tolist(), expected.rest)
+    every = run("route", CATS, "--query", "3", "--top", "999").stdout.splitlines()
+    assert len(every) == 1 + 4 * N_LAYER * N_HEAD + len(expected.rest)  # of the 4 tokens seen
     ((layer, head, _, key), added), *_ = gpt2viz.route(bundled_model(), trace, " on").top()
     lines = run("route", CATS, "--top", "6").stdout.splitlines()
     assert lines[5] == f"{added:>9.3f}  head {layer}.{head} from {key} ({trace.labels[key]})"
