@@ -18,10 +18,10 @@ SUFFIXES = (".py", ".js", ".css")
 
 #: The limit of each count, and the aim.
 AT_MOST = {
-    "product lines": (60_102, 44_000),
-    "of them app/": (24_015, 17_500),
-    "lines of tests and benchmarks": (49_803, 37_000),
-    "modules": (297, 300),
+    "product lines": (59_909, 44_000),
+    "of them app/": (24_291, 17_500),
+    "lines of tests and benchmarks": (49_875, 37_000),
+    "modules": (294, 300),
     "private names of Streamlit": (2, 3),
     "selectors of Streamlit's in theme.css": (5, 10),
     "names that say nothing": (0, 0),

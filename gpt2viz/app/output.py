@@ -21,9 +21,9 @@ from gpt2viz.app.components import mount, tiles
 from gpt2viz.app.source_code import Made
 from gpt2viz.labels import pluralize
 from gpt2viz.pictures.canvas import Matrices
+from gpt2viz.pictures.chart import chart
 from gpt2viz.pictures.palette import LIGHT, Palette
 from gpt2viz.pictures.picture import ENTROPY, RANK, Lens, Picture
-from gpt2viz.pictures.plotly.chart import chart
 from gpt2viz.run.key import RunKey
 
 #: The name of the run of the address's sentence, the same on every page that has one.
@@ -183,15 +183,13 @@ def _chart(
     choose: Callable[[Cell], None] | None = None,
     **options: Any,
 ) -> None:
-    """Draw bars, curves or points with the ``options`` of their kind, as SVG from Plotly's JSON.
+    """Draw bars, curves or points with the ``options`` of their kind, as SVG.
 
-    Plotly's own library takes a browser over a second to load. ``choose`` gets a cell whose panel
-    is the clicked point's ``customdata``.
+    ``choose`` gets a cell whose panel is the clicked edge's name.
     """
     data = {
         "script": "chart",
-        "figure": chart(drawn, colors, **options),
-        "grid": colors.grid,
+        "picture": chart(drawn, colors, **options),
         "alt": alt_text,
         "chooses": choose is not None,
     }

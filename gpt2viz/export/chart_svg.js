@@ -1,9 +1,11 @@
-// Charts as SVG, written as the text of a page that isn't shown.
+// Charts as SVG, each with its height, written as the text of a page that isn't shown.
 
 import { svgOf } from "../app/scripts/chart.js"
 
-export default function (page, { figures, width, ink, grid }) {
-  const written = figures.map((figure) =>
-    new XMLSerializer().serializeToString(svgOf(figure, width, ink, grid)))
+export default function (page, { pictures, width }) {
+  const written = pictures.map((picture) => {
+    const drawn = svgOf(picture, width)
+    return [new XMLSerializer().serializeToString(drawn), Number(drawn.getAttribute("height"))]
+  })
   page.body.textContent = encodeURIComponent(JSON.stringify(written))
 }

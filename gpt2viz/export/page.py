@@ -21,12 +21,12 @@ from gpt2viz.export.about import About
 from gpt2viz.export.pictures import our_picture
 from gpt2viz.pictures import canvas
 from gpt2viz.pictures.alt_text import alt_text
+from gpt2viz.pictures.chart import chart
 from gpt2viz.pictures.every_head import HeadMaps, Thumbnails, as_heatmaps
 from gpt2viz.pictures.frames import Still
 from gpt2viz.pictures.lines import Lines
 from gpt2viz.pictures.palette import LIGHT
 from gpt2viz.pictures.picture import Heatmaps, Lens, Picture
-from gpt2viz.pictures.plotly.chart import chart
 from gpt2viz.pictures.sheet import FAMILY
 from gpt2viz.pictures.svg import draw
 
@@ -176,7 +176,7 @@ def _picture_elements(picture: Picture) -> Iterator[str]:
         header = canvas.header(matrices, LIGHT) | answers
         yield _embed("tiles", canvas.encode(header, matrices.panels))
     else:
-        sent = {"figure": chart(picture, LIGHT), "grid": LIGHT.grid, "alt": alt, "chooses": False}
+        sent = {"picture": chart(picture, LIGHT), "alt": alt, "chooses": False}
         yield _embed("chart", json.dumps(sent).encode())
 
 

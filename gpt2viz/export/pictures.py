@@ -21,6 +21,7 @@ from gpt2viz.export.metadata import label_pdf, label_png, svg_heads
 from gpt2viz.export.numbers import PICTURE_KINDS, PictureKind, check_installed
 from gpt2viz.extras import require
 from gpt2viz.pictures import svg
+from gpt2viz.pictures.chart import chart
 from gpt2viz.pictures.palette import LIGHT
 from gpt2viz.pictures.picture import Lens, Picture
 from gpt2viz.pictures.sheet import FONT_SIZE, LINE, MIN_FONT_SIZE, Sheet, caption_lines
@@ -173,21 +174,17 @@ def our_picture(figure: Picture | go.Figure) -> Picture | None:
 
 def _charts(picture: Picture, width: int, height: float | None) -> list[tuple[str, float]]:
     """Curves and bars as SVG, each with its height; a lens's matrix is above its curves."""
-    with require("Curves and bars as files", "notebook"):
-        from gpt2viz.pictures.plotly.chart import chart
-
-    parts, figure = [], chart(picture, LIGHT)
+    parts, sent = [], chart(picture, LIGHT)
     if isinstance(picture, Lens):
         matrix = svg.draw(picture.tokens, width=width)
         parts = [(matrix.svg(), matrix.height)]
     if height is not None:
-        figure["layout"]["height"] = max(_LOWEST, height - sum(tall for _, tall in parts))
-    data = {"figures": [figure], "width": width}
-    sent = json.dumps(data | {"ink": LIGHT.ink, "grid": LIGHT.grid}).replace("<", "\\u003c")
-    script = files.scripts({"draw": "chart_svg"}, f"draw(document, {sent})")
+        sent["height"] = max(_LOWEST, height - sum(tall for _, tall in parts))
+    data = json.dumps({"pictures": [sent], "width": width}).replace("<", "\\u003c")
+    script = files.scripts({"draw": "chart_svg"}, f"draw(document, {data})")
     page = f'<!doctype html><meta charset="utf-8"><body><script>{script}</script></body>'
-    (drawn,) = json.loads(run_page(page))
-    return [*parts, (drawn, figure["layout"]["height"])]
+    ((drawn, tall),) = json.loads(run_page(page))
+    return [*parts, (drawn, tall)]
 
 
 def _foreign(figure: go.Figure, width: int, height: float | None) -> tuple[str, float]:

@@ -156,10 +156,6 @@ class Wiring(Picture):
     wires: Sequence[Wire]
     chosen: Edge | None = None
 
-    def stands_out(self, edge: Edge) -> bool:
-        """True for the chosen edge, whatever its numbers, as NaN isn't equal to itself."""
-        return self.chosen is not None and edge[:3] == self.chosen[:3]
-
     @property
     def series(self) -> tuple[Series, ...]:
         """The z of the edges into queries, keys and values, if there are any."""

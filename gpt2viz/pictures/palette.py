@@ -24,8 +24,7 @@ BLACK, WHITE = "#000000", "#ffffff"
 
 #: Dashes that distinguish lines of one picture, in the order of their colours.
 DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
-#: Patterns that distinguish cases of one picture, in their bars; and the points of two.
-FILLS = ("", "\\", "x")
+#: The points of two cases of one picture.
 POINTS = ("circle", "diamond-open")
 #: The names of the signed scale's upper and lower half, on a light and a dark page.
 UPPER, LOWER = "blue", "orange"

@@ -1,6 +1,6 @@
 """Pictures as values: the drawing and its words, without colours and without a renderer.
 
-``pictures.plotly``, the canvas and the view of lines draw them; text alternatives, tables and
+The canvas, ``app/scripts/chart.js`` and the view of lines draw them; text alternatives, tables and
 files read the same values. A colour is a role here, whose shade the palette determines.
 """
 

@@ -22,6 +22,7 @@ from streamlit.testing.v1 import AppTest, local_script_runner
 from gpt2viz.app import pages, parameters
 from gpt2viz.pictures.lines import Lines
 from tests.bundled import CRANE
+from tests.pictures.samples import figure_of
 
 # Each AppTest searches all installed packages for components, which takes several times as long as
 # a page here and always finds the same.
@@ -140,7 +141,7 @@ def notices(at: AppTest) -> str:
 
 def chart(at: AppTest, key: str) -> Any:
     """The JSON of a chart of bars, curves or points; numbers are arrays, NaN for none."""
-    figure = data_of(at, key)["figure"]
+    figure = figure_of(data_of(at, key)["picture"])
     for trace in figure["data"]:
         numbers = {side: trace[side] for side in "xy" if str not in map(type, trace[side])}
         trace |= {side: np.array(values, float) for side, values in numbers.items()}

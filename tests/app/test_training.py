@@ -122,7 +122,7 @@ def test_every_point_matches_its_checkpoint(model_folder: Path) -> None:
     model = gpt2viz.load_model(model_folder)
     ids = model.tokenizer.encode(TEXT)
     assert (data["steps"], data["at"]) == (list(STEPS), 1)
-    loss = {line["name"]: line["y"] for line in data["curves"]["loss"]["data"]}
+    loss = {line["name"]: line["y"] for line in data["curves"]["loss"]["curves"]}
     for n, (step, point) in enumerate(zip(STEPS, data["points"], strict=True)):
         of = oracle(model_folder / "steps" / f"step-{step}")
         run = of.run(ids, True)
@@ -146,14 +146,14 @@ def test_chosen_head_is_scored_at_every_point(model_folder: Path) -> None:
     page = open_page("training", model="grown", layer="2", head="1", against="0.3")
     data = data_of(page, "steps")
     assert data["map"]["chosen"] == 2 * 4 + 1
-    lines = {line["name"]: line["y"] for line in data["curves"]["score"]["data"]}
+    lines = {line["name"]: line["y"] for line in data["curves"]["score"]["curves"]}
     names = ["previous token", "same token", "first token", "duplicate token", "induction"]
     assert list(lines)[:5] == names
     (beside,) = [name for name in lines if name.startswith("0.3 ")]
     assert "The mask is off" not in page_text(page)
     unmasked = open_page("training", model="grown", layer="2", head="1", causal="false")
     assert "The mask is off for your sentence alone." in page_text(unmasked)
-    off = {n["name"]: n["y"] for n in data_of(unmasked, "steps")["curves"]["score"]["data"]}
+    off = {n["name"]: n["y"] for n in data_of(unmasked, "steps")["curves"]["score"]["curves"]}
     assert off["induction"] == lines["induction"]
     for n, step in enumerate(STEPS):
         result = checkpoint_runs.habits("grown", 1)[step].scores
@@ -289,5 +289,5 @@ def test_shortest_text_at_an_unknown_step(model_folder: Path) -> None:
     at = open_page("training", model="grown", text="A", step="7")
     data = data_of(at, "steps")
     assert (len(data["map"]["rows"]), data["at"]) == (1, 1)
-    assert "your sentence" not in [line["name"] for line in data["curves"]["loss"]["data"]]
+    assert "your sentence" not in [line["name"] for line in data["curves"]["loss"]["curves"]]
     assert "step: 7 can't be shown here" in "\n".join(block.value for block in at.warning)

@@ -14,7 +14,7 @@ from numpy.testing import assert_allclose
 
 import gpt2viz
 from gpt2viz import settings
-from gpt2viz.analysis.composition import Edge, EdgeName, copying_edge, edge_share, top_edges
+from gpt2viz.analysis.composition import EdgeName, copying_edge, edge_share, parse_edge, top_edges
 from gpt2viz.analysis.direct_paths import PatchedPath
 from gpt2viz.analysis.scores import head_scores, probe
 from gpt2viz.analysis.text_pairs import telling_answers
@@ -27,10 +27,11 @@ from tests.bundled import CATS, bundled_model
 from tests.checkpoints import write_checkpoint
 
 
-def drawn_edges(at: Any) -> list[tuple[str, str]]:
+def drawn_edges(at: Any) -> list[tuple[Any, str]]:
     """Every edge of the picture, with its hover text."""
     letters = [trace for trace in chart(at, "wiring")["data"] if "customdata" in trace]
-    return [edge for t in letters for edge in zip(t["customdata"], t["hovertext"], strict=True)]
+    edges = [edge for t in letters for edge in zip(t["customdata"], t["hovertext"], strict=True)]
+    return [(parse_edge(name), hover) for name, hover in edges]
 
 
 def test_page_opens_with_the_copying_heads() -> None:
@@ -54,15 +55,15 @@ def test_page_opens_with_the_copying_heads() -> None:
     assert f"The strongest 20 of {above.above} edges above chance are drawn." in text
     assert f"z > {above.limit:.1f}" in text
     edges = dict(drawn_edges(at))
-    assert sorted(edges) == sorted(map(str, above.edges))
+    assert sorted(edges) == sorted(edge[:3] for edge in above.edges)
     table = at.dataframe[0].value
     assert_allclose(table["z"], [edge.kernel_z for edge in above.edges])
     assert_allclose(table["kernel"], [edge.kernel for edge in above.edges])
     for n in (0, 7, 19):
         edge, effect = above.edges[n], edge_share(model, run, above.edges[n])
         assert table["carries here (%)"][n] == pytest.approx(100 * effect.share, rel=1e-4)
-        assert f"z {edge.kernel_z:.1f}\n" in edges[str(edge)].replace("−", "-")
-        assert f": {100 * effect.share:.0f} %\n" in edges[str(edge)].replace("−", "-")
+        assert f"z {edge.kernel_z:.1f}\n" in edges[edge[:3]].replace("−", "-")
+        assert f": {100 * effect.share:.0f} %\n" in edges[edge[:3]].replace("−", "-")
     pattern = gpt2viz.virtual_head(model, first.sender, first.receiver).pattern(run)
     assert_allclose(heatmaps(at, "joint")["joint"], pattern, atol=1e-6)
 
@@ -73,7 +74,8 @@ def test_address_selects_the_edges() -> None:
     model = bundled_model()
     result = gpt2viz.composition(model)
     above, edge = top_edges(result, "ratio", ["v"], 10), result.edge((0, 1), (3, 2), "q")
-    assert sorted(name for name, _ in drawn_edges(at)) == sorted(map(str, (*above.edges, edge)))
+    names = [e[:3] for e in (*above.edges, edge)]
+    assert sorted(name for name, _ in drawn_edges(at)) == sorted(names)
     assert_allclose(at.dataframe[0].value["ratio"], [e.ratio for e in (*above.edges, edge)])
     run = gpt2viz.trace(model, CATS)
     effect = edge_share(model, run, edge, 4)
@@ -99,9 +101,9 @@ def test_invalid_edge_is_one_message(raw: str) -> None:
 def test_click_chooses_the_edge(monkeypatch: pytest.MonkeyPatch) -> None:
     put: list[Any] = []
     monkeypatch.setattr(address, "put", lambda *arguments: put.append(arguments))
-    edge = Edge((0, 10), (11, 3), "v", 0.1, 4.5, 3.2, 4.5)
+    edge = EdgeName((0, 10), (11, 3), "v")
     wiring._choose(Cell(str(edge), 0, 0))
-    assert put == [(parameters.EDGE, (edge[:3],))]
+    assert put == [(parameters.EDGE, (edge,))]
     assert str(put[0][1][0]) == "0.10:11.3:v"
 
 
@@ -112,7 +114,7 @@ def test_path_is_patched_on_request() -> None:
     requested = {"text": first, "text2": second, "edge": str(EdgeName(*edge[:3]))}
     at = open_page("find?find=wiring", **requested)
     assert "Patching the path" not in page_text(at)
-    assert dict(drawn_edges(at))[str(edge)].endswith("choose it to patch its path")
+    assert dict(drawn_edges(at))[edge[:3]].endswith("choose it to patch its path")
     at = open_page("find?find=wiring", **requested, path="true")
     answer = telling_answers(*(gpt2viz.trace(model, text) for text in (first, second)))
     result = gpt2viz.patch_path(model, first, second, *edge[:3], answer)
@@ -125,7 +127,7 @@ def test_path_is_patched_on_request() -> None:
     )
     assert f"with the path of the first it is {expected[1]}." in page_text(at)
     edges = dict(drawn_edges(at))
-    assert edges[str(edge)].endswith(f"patched: {share}")
+    assert edges[edge[:3]].endswith(f"patched: {share}")
     assert sum("choose it" in hover for hover in edges.values()) == len(edges) - 1
 
 

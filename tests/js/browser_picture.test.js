@@ -37,7 +37,7 @@ beforeEach(() => {
 })
 
 const DATA = { id: "1", kind: "svg", filename: "weights", width: 720, caption: ["one", "two"],
-  parts: [{ svg: "a".repeat(100) }, { svg: "b".repeat(50) }], ink: "#1", grid: "#2", paper: "#3" }
+  parts: [{ svg: "a".repeat(100) }, { svg: "b".repeat(50) }], ink: "#1", paper: "#3" }
 
 test("parts are stacked, with the caption below", async () => {
   await save({ data: DATA, parentElement: element("div") })

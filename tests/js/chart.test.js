@@ -29,9 +29,6 @@ test("the ends of an axis leave room, begin at 0 on request, or are the given on
   assert.deepEqual(axisOf("x", figureOf({}, { x: [3], y: [null] })).ends, [2, 4])
   const nothing = figureOf({ yaxis: { rangemode: "tozero" } }, { x: [1, 2], y: [0, 0] })
   assert.deepEqual(axisOf("y", nothing).ends, [0, 1])
-  const bars = { type: "bar", orientation: "h", x: [.5, .1], y: [0, 1] }
-  const names = { tickvals: [0, 1], ticktext: ["a", "b"], autorange: "reversed" }
-  assert.deepEqual(axisOf("y", figureOf({ yaxis: names }, bars)).ends, [1.5, -.5])
 })
 
 test("categories keep their order, and a logarithmic axis has at least two numbers", () => {

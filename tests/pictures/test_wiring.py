@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+import os
 from itertools import product
 from typing import Any
 
@@ -136,9 +136,9 @@ def test_letters_overlap_neither_heads_nor_each_other() -> None:
 def test_wiring_of_twelve_by_twelve_heads(colors: Any) -> None:
     """It is drawn quickly, with few traces, and its heads don't overlap."""
     wires = random_wires(12, 12, 100)
-    began = time.process_time()
+    began = sum(os.times()[:4])  # with the script's own process
     figure = drawn(Wiring("wired", 12, 12, wires), colors)
-    assert time.process_time() - began < 1
+    assert sum(os.times()[:4]) - began < 1
     assert len(figure.data) <= 3 * 5 + 3 + 3 + 1  # a trace for each width, not for each edge
     heads_drawn = figure.data[-1]
     across, down = 700 / 12, (figure.layout.height - 70) / 12  # pixels from head to head

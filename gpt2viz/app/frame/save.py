@@ -23,11 +23,11 @@ from gpt2viz.labels import pluralize, sentence
 from gpt2viz.model.memory import spell
 from gpt2viz.notebook import live_page
 from gpt2viz.pictures import svg
+from gpt2viz.pictures.chart import chart
 from gpt2viz.pictures.from_trace import stage_panel
 from gpt2viz.pictures.palette import LIGHT, Palette
 from gpt2viz.pictures.panel import Panel
 from gpt2viz.pictures.picture import Lens, Picture
-from gpt2viz.pictures.plotly.chart import chart
 from gpt2viz.pictures.sheet import FONT_SIZE, Sheet, wrap
 from gpt2viz.pictures.svg import Drawable
 from gpt2viz.run.session import LARGEST, Session, read_session
@@ -113,10 +113,10 @@ def _save_in_browser(
         sheets = [part for part in parts if isinstance(part, Sheet)]
         data |= {"id": count, "kind": kind, "filename": filename}
         data |= {"scale": scale, "caption": caption}
-        data |= {"ink": colors.ink, "grid": colors.grid, "paper": colors.unit[0][1]}
+        data |= {"ink": colors.ink, "paper": colors.unit[0][1]}
         data["width"] = max((round(sheet.width) for sheet in sheets), default=svg.WIDTH)
         data["parts"] = [
-            {"svg": part.svg()} if isinstance(part, Sheet) else {"figure": part} for part in parts
+            {"svg": part.svg()} if isinstance(part, Sheet) else {"chart": part} for part in parts
         ]
     mount(data, key="browser_picture")
 

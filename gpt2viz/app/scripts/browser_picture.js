@@ -7,14 +7,14 @@ import { makeSvg } from "./make.js"
 
 const WRITTEN = "http://www.w3.org/2000/svg"
 
-function sheetOf({ parts, caption, width, ink, grid, paper }) {
+function sheetOf({ parts, caption, width, ink, paper }) {
   const sheet = makeSvg("svg", { xmlns: WRITTEN, width })
   makeSvg("rect", { width: "100%", height: "100%", fill: paper }, sheet)
   let height = 0
   for (const part of parts) {
     const drawn = part.svg
       ? new DOMParser().parseFromString(part.svg, "image/svg+xml").documentElement
-      : svgOf(part.figure, width, ink, grid)
+      : svgOf(part.chart, width)
     drawn.setAttribute("y", String(height))
     sheet.append(document.importNode(drawn, true))
     height += Number(drawn.getAttribute("height"))

@@ -1,6 +1,7 @@
-// Draws bars, curves and points as SVG, from the charts of `pictures/plotly`, on pages and in
-// files. Plotly's own library takes a browser over a second to load: most of a page's first draw.
+// Draws bars, curves and points as SVG, from the figures of figure.js, on pages and in files.
+// Plotly's own library takes a browser over a second to load: most of a page's first draw.
 
+import { figureOf } from "./figure.js"
 import { make, makeSvg } from "./make.js"
 import { showTip, zoomOf } from "./matrix.js"
 import { sender } from "./state.js"
@@ -39,32 +40,31 @@ export function roundNumbers([low, high], count) {
 export function axisOf(name, { layout, data }) {
   const letter = name[0], own = layout[`${letter}axis${name.slice(1)}`] ?? {}
   const on = data.filter((trace) => (trace[`${letter}axis`] ?? letter) === name)
-  const values = on.flatMap((trace) => trace[letter]), bars = on.some(({ type }) => type === "bar")
-  const named = own.type === "category" || values.some((value) => typeof value === "string")
-  const names = [...new Set([...own.categoryarray ?? [], ...named ? values : []])]
+  const values = on.flatMap((trace) => trace[letter])
+  const named = values.some((value) => typeof value === "string")
+  const names = named ? [...new Set(values)] : []
   const numberOf = named ? (value) => names.indexOf(value)
     : (value) => value === null ? NaN : own.type === "log" ? Math.log10(value) : value
   const numbers = values.map(numberOf).filter(Number.isFinite)
   let [low, high] = [Math.min(...numbers), Math.max(...numbers)]
   const fromZero = own.rangemode === "tozero"
   if (fromZero) [low, high] = [Math.min(0, low), Math.max(0, high)]
-  if (bars && own.tickvals) [low, high] = [-.5, own.tickvals.length - .5]
-  else if (named) [low, high] = [-.3, names.length - .7]
-  else if (letter === "y" || on.some(({ mode }) => mode?.includes("markers"))) {
+  if (named) [low, high] = [-.3, names.length - .7]
+  else if (letter === "y"
+    || on.some(({ type, mode }) => type === "bar" || mode?.includes("markers"))) {
     const free = (high - low || 1) * .055
     low -= fromZero && low === 0 ? 0 : free
     high += fromZero && high === 0 ? 0 : free
   }
   if (!numbers.length || (fromZero && low === high)) [low, high] = [0, 1]
   if (low === high) [low, high] = [low - 1, high + 1]
-  if (own.autorange === "reversed") [low, high] = [high, low]
   const ends = [own.range?.[0] ?? low, own.range?.[1] ?? high]
   return { own, numberOf, names, ends, domain: own.domain ?? [0, 1] }
 }
 
 /** The ticks of an axis of a length in pixels: [number, label]. */
 export function ticksOf({ own, names, ends }, pixels, room) {
-  if (own.showticklabels === false && own.matches) return []
+  if (own.showticklabels === false) return []
   if (own.tickvals) return own.tickvals.map((at, n) => [at, plain(own.ticktext[n])])
   if (names.length) return names.map((name, n) => [n, plain(name)])
   const [low, high] = [Math.min(...ends), Math.max(...ends)]
@@ -109,7 +109,7 @@ const longest = (ticks) => Math.max(0, ...ticks.map(([, written]) => widthOf(wri
 
 // The layout in pixels: a plot for each pair of axes that traces are drawn on.
 export function layOut(figure, width, legend) {
-  const { layout, data } = figure, { margin } = layout
+  const { layout, data } = figure, margin = { l: 8, r: 8, b: 8, ...layout.margin }
   const above = legend && layout.legend?.yref !== "container"
   const height = layout.height - (above ? LEGEND : 0), fixed = margin.autoexpand === false
   const top = above ? Math.max(10, margin.t - LEGEND) : margin.t
@@ -117,8 +117,8 @@ export function layOut(figure, width, legend) {
     [xaxis + yaxis, [xaxis, yaxis]])) // the first even if nothing is drawn on it
   const plots = [...pairs.values()].map(([x, y]) =>
     ({ x: axisOf(x, figure), y: axisOf(y, figure) }))
-  const [{ y: first }] = plots, titleRoom = (axis) => axis.own.title?.text ? TITLE : 0
-  const names = first.own.showticklabels === false ? [] : ticksOf(first, height, 36)
+  const [{ y: first }] = plots, titleRoom = (axis) => axis.own.title ? TITLE : 0
+  const names = ticksOf(first, height, 36)
   const left = fixed ? margin.l : Math.max(margin.l, longest(names) + 10 + titleRoom(first))
   const room = width - left - margin.r - (fixed ? 0 : 6)
   for (const { x } of plots) {
@@ -164,7 +164,7 @@ function drawAxes(svg, { x, y }, top, grid) {
   const bottom = y.low, right = x.low + x.size
   for (const [number, written] of x.ticks) {
     const at = scaled(x, number)
-    if (x.own.showgrid !== false && !x.own.tickvals && !x.names.length)
+    if (!x.own.tickvals && !x.names.length)
       makeSvg("path", { class: "grid", d: `M${at} ${top}V${bottom}`, stroke: grid }, svg)
     text(svg, [written], at, bottom + 15, x.turned
       ? { class: "tick", "text-anchor": "end",
@@ -173,19 +173,18 @@ function drawAxes(svg, { x, y }, top, grid) {
   }
   for (const [number, written] of y.ticks) {
     const at = scaled(y, number)
-    if (y.own.showgrid !== false && !y.own.tickvals && !y.names.length)
+    if (!y.own.tickvals && !y.names.length)
       makeSvg("path", { class: "grid", d: `M${x.low} ${at}H${right}`, stroke: grid }, svg)
-    if (y.own.showticklabels !== false)
-      text(svg, [written], x.low - 6, at + 4, { class: "tick", "text-anchor": "end" })
+    text(svg, [written], x.low - 6, at + 4, { class: "tick", "text-anchor": "end" })
   }
   for (const [axis, d] of [[x, (at) => `M${at} ${top}V${bottom}`],
     [y, (at) => `M${x.low} ${at}H${right}`]]) {
     const at = scaled(axis, 0), within = (at - axis.low) / axis.size
-    if (axis.own.zeroline !== false && axis.own.type !== "log" && !axis.names.length
-      && !axis.own.tickvals && within >= -1e-6 && within <= 1 + 1e-6)
+    if (axis.own.type !== "log" && !axis.names.length && !axis.own.tickvals
+      && within >= -1e-6 && within <= 1 + 1e-6)
       makeSvg("path", { class: "zero", d: d(at), stroke: grid }, svg)
   }
-  const [acrossTitle, upTitle] = [x, y].map(({ own }) => plain(own.title?.text))
+  const [acrossTitle, upTitle] = [x, y].map(({ own }) => plain(own.title))
   const base = bottom + (x.turned ? longest(x.ticks) + 8 : 20), middle = (top + bottom) / 2
   if (acrossTitle)
     text(svg, [acrossTitle], x.low + x.size / 2, base + 13, { "text-anchor": "middle" })
@@ -278,18 +277,19 @@ function drawSample(svg, trace) {
   }
 }
 
-/** A figure as a standalone SVG, `width` pixels wide, with its legend, in a font that every machine
- * has. */
-export function svgOf(figure, width, ink, grid) {
+/** A picture as a standalone SVG, `width` pixels wide, with its legend, in a font of every
+ * machine. */
+export function svgOf(picture, width) {
   const ofPage = family
   family = "Arial, Helvetica, Liberation Sans, DejaVu Sans, sans-serif"
   const parentElement = make("div", document.body)
   parentElement.style.cssText = `position: absolute; visibility: hidden; width: ${width}px`
   parentElement.innerHTML = html
-  show({ data: { figure, grid }, parentElement, setTriggerValue: () => {} })
-  const view = parentElement.querySelector(".chart"), named = namedOf(view.figure)
+  show({ data: { picture }, parentElement, setTriggerValue: () => {} })
+  const view = parentElement.querySelector(".chart"), { figure } = view, named = namedOf(figure)
   const { legend, height } = figure.layout, above = named.length && legend?.yref !== "container"
   const made = makeSvg("svg", { class: "chart", width, height, "font-family": family })
+  const { ink } = picture.colors
   makeSvg("style", {}, made).textContent =
     `.chart text { fill: ${ink}; font-size: ${LETTER}px } .chart .grid { opacity: .5 }`
   makeSvg("svg", { y: above ? LEGEND : 0, width, height }, made).append(...view.svg.childNodes)
@@ -333,7 +333,7 @@ function draw(view) {
   svg.replaceChildren()
   svg.setAttribute("width", width)
   svg.setAttribute("height", height)
-  plots.forEach((plot) => drawAxes(svg, plot, top, view.p.grid))
+  plots.forEach((plot) => drawAxes(svg, plot, top, figure.grid))
   view.targets = []
   const bars = data.filter(({ type }) => type === "bar"), group = layout.barmode === "group"
   for (const trace of data) {
@@ -346,7 +346,7 @@ function draw(view) {
     const own = makeSvg("g", { class: "trace" }, svg)
     if (trace.type !== "bar") drawPoints(own, trace, plot, target)
     else drawBars(own, trace, plot, group ? [bars.indexOf(trace), bars.length] : [0, 1],
-      layout.bargap ?? .2, target)
+      layout.bargap, target)
   }
   layout.annotations?.forEach(({ text: words, x }) => {
     const { low } = plots[0].x, last = plots.at(-1).x
@@ -388,10 +388,8 @@ function listen(view) {
 
 export default function show({ data: p, parentElement, setTriggerValue }) {
   const view = parentElement.querySelector(".chart"), known = view.p
-  const traces = p.figure.data.map((trace) =>
-    ({ mode: "lines+markers", line: {}, marker: {}, ...trace }))
-  Object.assign(view, { p, figure: { ...p.figure, data: traces }, off: new Set(),
-    send: sender(setTriggerValue) })
+  const figure = p.figure ?? figureOf(p.picture)
+  Object.assign(view, { p, figure, off: new Set(), send: sender(setTriggerValue) })
   if (!known) {
     for (const [name, selector] of Object.entries({ svg: ":scope > svg", legend: ".legend",
       tip: ".tip" })) view[name] = view.querySelector(selector)

@@ -3,6 +3,7 @@
 // points are here. Between two points the film blends weights; numbers always belong to one point.
 
 import drawChart, { html as chartHtml } from "./chart.js"
+import { figureOf } from "./figure.js"
 import { codeOf, cut, eventPoint, penOf, cellState } from "./matrix.js"
 import { panelsOf } from "./matrices.js"
 import drawMap, { headName, html as mapHtml } from "./model_map.js"
@@ -203,7 +204,7 @@ const between = (part) => part.querySelector(".chart").clientWidth - AROUND.l - 
 
 /** A chart of curves over all steps, on an axis `wide` pixels wide: its legend has a point's
  * numbers, and below it are the steps that fit. */
-export function overSteps({ data, layout }, steps, at, wide) {
+export function overSteps({ data, layout, grid }, steps, at, wide) {
   const positions = logPositions(steps), tickvals = [], ticktext = []
   positions.forEach((position, n) => {
     if (n && (position - tickvals.at(-1)) * wide < APART) return
@@ -213,7 +214,7 @@ export function overSteps({ data, layout }, steps, at, wide) {
   const traces = data.map(({ name, x, y, ...look }) => ({ ...look, y,
     name: `${name} ${y[x.indexOf(steps[at])]?.toFixed(2) ?? "–"}`,
     x: x.map((step) => positions[steps.indexOf(step)]) }))
-  return { data: traces, layout: {
+  return { data: traces, grid, layout: {
     height: TALL, margin: { ...AROUND, autoexpand: false },
     showlegend: true, legend: { itemclick: false, yref: "container" },
     xaxis: { range: [0, 1], tickvals, ticktext, tickangle: 0 },
@@ -221,9 +222,9 @@ export function overSteps({ data, layout }, steps, at, wide) {
 }
 
 function drawCurves(view, name) {
-  const { p, at } = view, figure = overSteps(p.curves[name], p.steps, at, between(view[name]))
-  drawChart({ data: { figure, grid: p.map.line, alt: "" }, parentElement: view[name],
-    setTriggerValue: () => {} })
+  const { p, at } = view, curves = figureOf(p.curves[name])
+  const figure = overSteps(curves, p.steps, at, between(view[name]))
+  drawChart({ data: { figure, alt: "" }, parentElement: view[name], setTriggerValue: () => {} })
 }
 
 function paint(view) {

@@ -42,9 +42,9 @@ from gpt2viz.labels import first_few, label, sentence
 from gpt2viz.model.network import Attend
 from gpt2viz.model.steps import Steps
 from gpt2viz.pictures.canvas import header
+from gpt2viz.pictures.chart import chart
 from gpt2viz.pictures.every_head import Thumbnails
 from gpt2viz.pictures.picture import NUMBERS_FIT_LARGE, Bars, Curves, Heatmaps, Lens
-from gpt2viz.pictures.plotly.chart import chart
 from gpt2viz.pictures.pooling import THUMBNAIL
 from gpt2viz.pictures.prediction import lens_of_runs, probability_bars
 from gpt2viz.pictures.training import (

@@ -173,9 +173,8 @@ def _chosen_edge(
 
 
 def _choose(cell: Cell) -> None:
-    """Choose the edge that a clicked cell names: "0.0 → 1.4.k"."""
-    heads, _, into = cell.panel.rpartition(".")
-    address.put(parameters.EDGE, (parse_edge(f"{heads.replace(' → ', ':')}:{into}"),))
+    """Choose the edge that a clicked cell names: "0.0:1.4:k"."""
+    address.put(parameters.EDGE, (parse_edge(cell.panel),))
 
 
 def _evidence(view: View, edge: Edge, by: Measure, carried: Carried, patched: str) -> str:
