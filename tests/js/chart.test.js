@@ -19,11 +19,10 @@ test("ticks are round numbers within the ends, with enough digits to differ", ()
 
 test("the ends of an axis leave room, begin at 0 on request, or are the given ones", () => {
   const curve = { mode: "lines", x: [1, 3], y: [2, 4] }
-  const ends = (layout) => axisOf("y", figureOf(layout, curve)).ends
-  assert.deepEqual(ends({}).map((end) => end.toFixed(2)), ["1.89", "4.11"])
-  assert.deepEqual(ends({ yaxis: { rangemode: "tozero" } }).map((end) => end.toFixed(2)),
-    ["0.00", "4.22"])
-  assert.deepEqual(ends({ yaxis: { range: [null, 5] } })[1], 5)
+  const ends = (yaxis) => axisOf("y", figureOf({ yaxis }, curve)).ends.map((end) => end.toFixed(2))
+  assert.deepEqual(ends({}), ["1.89", "4.11"])
+  assert.deepEqual(ends({ rangemode: "tozero" }), ["0.00", "4.22"])
+  assert.deepEqual(ends({ range: [null, 5] })[1], "5.00")
   assert.deepEqual(axisOf("x", figureOf({}, curve)).ends, [1, 3])
   assert.deepEqual(axisOf("y", figureOf({}, { x: [], y: [] })).ends, [0, 1], "nothing to draw")
   assert.deepEqual(axisOf("x", figureOf({}, { x: [3], y: [null] })).ends, [2, 4])
@@ -49,14 +48,16 @@ test("the axes of a subplot depend only on its own curves", () => {
   assert.deepEqual(axisOf("x", figure).ends, [1, 2])
 })
 
-test("an axis without a curve is drawn, and its labels are horizontal on request", () => {
+test("an axis without a curve is drawn; its labels are horizontal on request, and fit", () => {
   const context = { measureText: ({ length }) => ({ width: 9 * length }) }
   globalThis.document = { createElement: () => ({ getContext: () => context }) }
   const names = { range: [0, 2], tickvals: [0, 1, 2], ticktext: ["12,345", "23,456", "34,567"] }
   const layout = { height: 99, margin: { l: 9, r: 9, t: 9, b: 9, autoexpand: false } }
-  const isTurned = (tickangle) =>
-    layOut(figureOf({ ...layout, xaxis: { ...names, tickangle } }), 90, false).plots[0].x.turned
-  assert.deepEqual([undefined, 0].map(isTurned), [true, false])
+  const axisWith = (more) =>
+    layOut(figureOf({ ...layout, xaxis: { ...names, ...more } }), 90, false).plots[0].x
+  assert.deepEqual([{}, { tickangle: 0 }].map((more) => axisWith(more).turned), [true, false])
+  const many = axisWith({ tickvals: [...Array(40).keys()], ticktext: Array(40).fill("12,345") })
+  assert.deepEqual(many.ticks.map(([at]) => at), [0, 8, 16, 24, 32])
 })
 
 test("the legend lists named traces, if there are several", () => {

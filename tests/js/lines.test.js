@@ -39,8 +39,7 @@ test("lines of several heads are offset, each with its own colour and dash", () 
 })
 
 test("longer texts have a smaller line pitch", () => {
-  const pitches = [24, 25, 64, 65].map((n) => pitch({ queries: tokens(n) }))
-  assert.deepEqual(pitches, [26, 18, 18, 14])
+  assert.deepEqual([24, 25, 64, 65].map((n) => pitch({ queries: tokens(n) })), [26, 18, 18, 14])
 })
 
 test("a token's lines are sorted by strength", () => {
@@ -54,9 +53,8 @@ test("a token's description has four numbers and the count of the rest", () => {
     "12 “t2” looks at",
     "11 “t1”: 0.300, 13 “t3”: 0.250, 14 “t4”: 0.200, 10 “t0”: 0.100 and 2 more",
   ])
-  assert.deepEqual(describeToken(ONE, "k", 1), [
-    "11 “t1” is looked at by", "11 “t1”: 0.500, 12 “t2”: 0.300",
-  ])
+  assert.deepEqual(describeToken(ONE, "k", 1),
+    ["11 “t1” is looked at by", "11 “t1”: 0.500, 12 “t2”: 0.300"])
   const parts = describeToken({ ...ONE, ends: ["", ""], unit: " %" }, "q", 1)
   assert.deepEqual(parts, ["11 “t1” matches", "11 “t1”: 0.500 %"])
   const thin = { ...ONE, sources: [{ q: [0], k: [0], v: [0.04] }], decimals: 0, unit: " %" }
@@ -85,6 +83,7 @@ test("a cell at the threshold has a line, despite rounding; a masked one has non
   const drawn = asLines([matrix], 3, { peak: 1, thresholds: [.01, 1], most })
   assert.deepEqual([drawn.sources[0].k, drawn.lost], [[0, 1], 0])
   assert.match(leftOut({ ...drawn, unit: " %" }), /^Lines below 0.01 % .* 0.0 % of .* from 1 % up/)
+  assert.match(leftOut({ ...drawn, lost: 2e-4 }), /together they are <0.1 % of the total/)
 })
 
 test("a name splits into position and label, which may be a number itself", () => {

@@ -127,6 +127,8 @@ export function layOut(figure, width, legend) {
     x.ticks = ticksOf(x, x.size, 60)
     const words = x.own.tickangle !== 0 && (x.names.length || x.own.ticktext)
     x.turned = Boolean(words) && longest(x.ticks) + 8 > x.size / Math.max(1, x.ticks.length)
+    const every = x.turned ? Math.ceil((LETTER + 2) * x.ticks.length / x.size) : 1
+    x.ticks = x.ticks.filter((_, n) => n % every === 0)
   }
   const roomUnder = ({ x }) => (x.turned ? longest(x.ticks) + 10 : 20) + titleRoom(x)
   const bottom = fixed ? margin.b : Math.max(margin.b, ...plots.map(roomUnder))

@@ -60,8 +60,8 @@ export function asLines(matrices, wide, { peak: top, thresholds, most }) {
 // Say which lines are left out, how thin they are, and their sum.
 export function leftOut({ threshold, atRest, lost, quantity, unit = "" }) {
   const short = (number) => `${Number(number.toPrecision(2))}${unit}`
-  const share = `${(100 * lost).toFixed(1)} % of the total.`
-  return `Lines below ${short(threshold)} are left out; together they are ${share}`
+  const share = lost && lost < .0005 ? "<0.1" : (100 * lost).toFixed(1)
+  return `Lines below ${short(threshold)} are left out; together they are ${share} % of the total.`
     + (atRest <= threshold ? ""
       : ` While no token is pointed at, only those from ${short(atRest)} up are drawn.`)
     + ` A line's width is its ${quantity}.`
