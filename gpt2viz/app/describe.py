@@ -37,14 +37,14 @@ def describe_head(
     not Markdown.
     """
     noun = "token" if shown.rows.positions is None else "word"
+    if shown.name == "norms" and not shown.values.any():  # a head that is off
+        return sentence("head.takes_nothing", noun=noun)
     row = None if query is None else shown.rows.row_at(query)
     if row is None:
         row = strongest_query(shown.values)
     if row is None:
-        alone = len(shown.values) == 1
-        return sentence(
-            "head.attends_to_itself" if alone else "head.attends_only_to_first", noun=noun
-        )
+        which = "head.attends_to_itself" if len(shown.values) == 1 else "head.attends_only_to_first"
+        return sentence(which, noun=noun)
     name = _token_name(shown.rows, row)
     if np.isnan(shown.values[row]).any():
         return sentence("head.not_numbers", query=name)

@@ -206,6 +206,12 @@ def test_next_tokens_with_heads_off_are_from_the_edited_run(model: gpt2viz.Model
     assert at.query_params["edits"] == "window:2"
 
 
+def test_head_that_is_off_gives_no_token_anything() -> None:
+    off = {"edits": "off:1.1", "layer": "1", "head": "1", "show": "norms"}
+    for chosen in (off, off | {"query": "5"}):
+        assert "no token takes anything" in head_text(open_page("attention", text=CATS, **chosen))
+
+
 def test_head_switch_turns_off_and_on(monkeypatch: pytest.MonkeyPatch) -> None:
     now: dict[Any, Any] = {parameters.EDITS: parse_edits("window:2")}
     monkeypatch.setattr(address, "get", now.__getitem__)
@@ -405,8 +411,7 @@ def test_browser_draws_like_the_server(name: str, tmp_path: Path) -> None:
 
 def check_browser_lines(at: AppTest, lines: dict[str, Any], query: str | None) -> None:
     """The browser's lines equal those of the server."""
-    shown = at.session_state["_shown"].pictures
-    (picture,) = (p for p in shown.values() if isinstance(p, Lines))
+    (picture,) = (p for p in at.session_state["_shown"].pictures.values() if isinstance(p, Lines))
     assert f"{lines['alt']}, as lines" == picture.what
     check_line_data(lines, picture)
     row = None if query is None else picture.rows.row_at(int(query))
@@ -462,8 +467,7 @@ def test_all_heads_are_sent_once_when_weights_are_shown(chosen: dict[str, str], 
 
 def test_too_many_numbers_are_not_sent(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(components, "_MOST_NUMBERS", N_LAYER * N_HEAD * 10 * 10 - 1)
-    at = open_page("attention", text=CATS)
-    assert not header_of(canvas(at, "one_head"))["head"]["numbers"]
+    assert not header_of(canvas(open_page("attention", text=CATS), "one_head"))["head"]["numbers"]
 
 
 def test_lines_show_at_most_four_distinct_heads() -> None:

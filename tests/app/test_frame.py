@@ -169,8 +169,7 @@ def test_card_has_the_pages_colours_and_the_mask_state() -> None:
 
 @each(("text", "query"), [("Dog", None), (NAMES, "40"), ("the bank of the river " * 40, "199")])
 def test_card_fits_any_text_with_the_chosen_token(text: str, query: str | None) -> None:
-    at = open_share("attention", text=text, layer="1", head="0", query=query or "")
-    root = card(at)
+    root = card(open_share("attention", text=text, layer="1", head="0", query=query or ""))
     words = list(root.iter(f"{SVG}text"))[:-2]  # without the source
     assert max(float(word.attrib["y"]) for word in words) < 900 - 50 - 32 - 20
     assert len(marked_tokens(root)) == (query is not None)

@@ -176,8 +176,7 @@ def test_steps_take_the_most_probable_tokens_and_undo(model: gpt2viz.Model) -> N
         assert new_ids(at) == expected[:n]
     ids = model.tokenizer.encode(BANK) + new_ids(at)
     before = reference(BUNDLED, ids[:-1], True)
-    shown = chart(at, "row")["data"][0]["y"]
-    assert_allclose(shown, before["weights"][2][4][-1], atol=2e-4)
+    assert_allclose(chart(at, "row")["data"][0]["y"], before["weights"][2][4][-1], atol=2e-4)
     p = softmax(before["logits"][-1])[ids[-1]]
     last = at.dataframe[0].value.iloc[-1]
     assert last["probability (%)"] == pytest.approx(100 * p, rel=2e-3)

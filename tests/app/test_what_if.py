@@ -187,8 +187,7 @@ def test_form_offers_the_chosen_head() -> None:
 
 def most_changed(edits: str) -> tuple[int, int]:
     """The head with the largest difference in any weight between an edited and an unedited run."""
-    model = bundled_model()
-    runs = [gpt2viz.trace(model, TEXT, edits=parse_edits(text)) for text in ("", edits)]
+    runs = [gpt2viz.trace(bundled_model(), TEXT, edits=parse_edits(text)) for text in ("", edits)]
     weights = [np.stack([run.stage("weights", n)[0] for n in range(N_LAYER)]) for run in runs]
     differences = np.abs(weights[0] - weights[1]).max(axis=(2, 3))
     return int(differences.argmax() // N_HEAD), int(differences.argmax() % N_HEAD)

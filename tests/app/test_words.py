@@ -57,8 +57,7 @@ def test_chips_explain_the_effect_of_choosing(
     assert (result["disabled"], result["chosen"]) == ((False, 1) if does else (True, None))
     if does in ("", sentence.LIGHT_UP):  # other effects have tests of their numbers
         other = open_page(page, text=text, query="3", **parameters)
-        lights_up = _frames(at) != _frames(other)
-        assert lights_up == bool(does)
+        assert (_frames(at) != _frames(other)) == bool(does)
 
 
 def _frames(at: AppTest) -> list[str]:
