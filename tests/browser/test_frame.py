@@ -131,8 +131,7 @@ def test_menu_opens_a_page_by_keyboard(open_page: Visit) -> None:
     page = open_page("head", text="Dog bites man", layer=1)
     current = page.locator(".st-key-menu a[aria-current='page']").filter(visible=True)
     expect(current).to_have_text("Head")
-    current.focus()
-    page.keyboard.press("Tab")
+    current.press("Tab")
     expect(page.locator(".st-key-menu a:focus")).to_have_text("Side by side")
     page.keyboard.press("Enter")
     page.wait_for_url("**/side_by_side?*text=Dog+bites+man*")
@@ -165,23 +164,16 @@ def test_menu_links_work_while_a_popover_is_open(open_page: Visit) -> None:
 
 
 # The focused element is classified by the first of these that contains it.
-_REGIONS: tuple[str, ...] = (
-    ".st-key-menu",
-    ".st-key-sentence",
-    ".st-key-model",
-    ".st-key-causal",
-    ".st-key-purpose",
-    ".st-key-as_words",
-    ".st-key-heads",
-    ".st-key-below",
-    ".st-key-choices",
-    ".st-key-head_large",
+_REGIONS = (
+    *("menu", "sentence", "model", "causal", "purpose", "as_words", "heads", "below", "choices"),
+    "head_large",
 )
 
 
 def test_tab_order_is_menu_sentence_choices_pictures(open_page: Visit) -> None:
     page = open_page("", text="Dog bites man")
-    where = f"() => {list(_REGIONS)}.findIndex(region => document.activeElement.closest(region))"
+    regions = [f".st-key-{name}" for name in _REGIONS]
+    where = f"() => {regions}.findIndex(region => document.activeElement.closest(region))"
     page.locator(".st-key-menu a").first.focus()
     seen = [0]
     while seen[-1] != len(_REGIONS) - 1 and len(seen) < 80:

@@ -49,6 +49,14 @@ def test_clicked_head_is_shown_on_both_sides(open_page: Visit) -> None:
     assert "layer=2&" in page.url
 
 
+def test_matrices_side_by_side_are_equally_large(open_page: Visit) -> None:
+    for differs in ("mask", "layers"):
+        page = open_page("side_by_side", 1000, differs=differs, text=" unbelievable fishermen" * 20)
+        boxes = "views => views.slice(0, 2).map(view => view.look.boxes[0].w)"
+        pair, difference = page.locator(".tiles").evaluate_all(boxes)
+        assert abs(pair - difference) < 5
+
+
 #: The heights of the points of the first curve in the window.
 POINTS = """
 chart => [...chart.querySelector(".trace").querySelectorAll(".point")].map(point => {

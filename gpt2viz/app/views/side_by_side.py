@@ -414,7 +414,7 @@ def _layer_pictures(view: View, part: Window, chosen: _Layers) -> None:
     change = panels[0].label(f"{quantity}, {chosen.what}: {', '.join(others)} − {first}")
     with st.container(key="layer_charts"):
         if len(others) in (1, 2):  # all in one row; each picture has names and a colour bar too
-            widths = [3 * len(whole) + 2, 3 * len(others) + 2]
+            widths = [len(whole) + 0.85, len(others) + 0.85]
             of_layers, of_differences = st.columns(widths, gap="medium")
         else:
             of_layers, of_differences = st.container(), st.container()

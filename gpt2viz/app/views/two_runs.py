@@ -175,7 +175,7 @@ def draw(
     of_both, of_change = shown.a.label(alt[0]), shown.change.label(alt[1])
     drawn = [of_both]
     answers: dict[str, Any] = {"choose": choose, "drag": drag}
-    pair, third = st.columns([8, 5])
+    pair, third = st.columns([25, 16] if both.of_one_text else [13, 8])  # equally large matrices
     with pair:
         if both.of_one_text:
             picture = _matrices(both.a, of_both, shown.a, shown.b)
