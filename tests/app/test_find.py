@@ -239,6 +239,7 @@ def test_heads_similar_to_a_drawn_pattern() -> None:
     shown = heatmaps(at, "map_similarity")["cosine similarity"]
     assert_allclose(shown, cosines(expected, since=3), atol=1e-3)
     assert at.button[-1].label == "Clear 2 painted cells"
+    assert any("divides all its weight equally" in caption.value for caption in at.caption)
     at.selectbox(key="pattern").set_value("empty").run()
     assert not at.exception
     assert at.query_params.get("cells") is None
@@ -264,8 +265,7 @@ def test_similarity_of_all_heads() -> None:
     assert sorted(names) == [f"{n}.{head}" for n, head in np.ndindex(N_LAYER, N_HEAD)]
     layers, heads = ([int(name[i]) for name in names] for i in (0, 2))
     for row, layer, head in zip(shown, layers, heads, strict=True):
-        expected = cosines(weights(TEXT)[layer][head])
-        assert_allclose(row, expected[layers, heads], atol=1e-3)
+        assert_allclose(row, cosines(weights(TEXT)[layer][head])[layers, heads], atol=1e-3)
     table = at.dataframe[0].value
     assert len(table)
     assert len(frames(at, "alike_map")) == len(table)

@@ -55,8 +55,8 @@ def rank_by_pattern(view: View, choices: DeltaGenerator) -> None:
         if view.n_tokens > _PAINTABLE:
             words = labels.sentence("find.unpaintable", most=_PAINTABLE)
         prose.caption(
-            f"{words} **Cosine similarity**: 1 for a head that gives these cells all its weight, "
-            "0 for none.",
+            f"{words} **Cosine similarity**: 1 for a head that divides all its weight equally "
+            "between a row's cells, 0 for one that gives them none.",
             width="content",
         )
     maps, ranking = ranked_heads.columns()
