@@ -148,12 +148,6 @@ def chart(at: AppTest, key: str) -> Any:
     return figure
 
 
-def charts(at: AppTest) -> dict[str, Any]:
-    """The data of each chart of bars, curves or points, by its component's name."""
-    parts = [part.proto for part in at.get("bidi_component")]
-    return {part.id: json.loads(part.json) for part in parts if script_of(part) == "chart"}
-
-
 def component(at: AppTest, key: str) -> Any:
     """The message of the only component with a key."""
     drawn = [part.proto for part in at.get("bidi_component") if part.proto.id.endswith(f"-{key}")]
@@ -168,9 +162,9 @@ def canvas(at: AppTest, key: str) -> bytes:
 
 def pictures(at: AppTest) -> dict[str, str]:
     """The text alternative of every chart, canvas and view of lines on the page, by its key."""
-    drawn = {name: data["alt"] for name, data in charts(at).items()}
+    drawn: dict[str, str] = {}
     for part in at.get("bidi_component"):
-        if script_of(part.proto) == "lines":
+        if script_of(part.proto) in ("chart", "lines"):
             drawn[part.proto.id] = json.loads(part.proto.json)["alt"]
         elif part.proto.bytes and "alt" in (header := header_of(part.proto.bytes)):
             drawn |= dict(zip(_picture_names(part.proto.id), _alts(header), strict=False))

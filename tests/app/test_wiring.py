@@ -74,8 +74,7 @@ def test_address_selects_the_edges() -> None:
     model = bundled_model()
     result = gpt2viz.composition(model)
     above, edge = top_edges(result, "ratio", ["v"], 10), result.edge((0, 1), (3, 2), "q")
-    names = [e[:3] for e in (*above.edges, edge)]
-    assert sorted(name for name, _ in drawn_edges(at)) == sorted(names)
+    assert sorted(n for n, _ in drawn_edges(at)) == sorted(e[:3] for e in (*above.edges, edge))
     assert_allclose(at.dataframe[0].value["ratio"], [e.ratio for e in (*above.edges, edge)])
     run = gpt2viz.trace(model, CATS)
     effect = edge_share(model, run, edge, 4)

@@ -27,6 +27,15 @@ test("a message names its script, in the header if it is binary", () => {
   assert.equal(scriptOf(message({ script: "tiles" }, new Float32Array(2))), "tiles")
 })
 
+test("no script that most pages need waits for an import of another", () => {
+  const read = (name) =>
+    readFileSync(new URL(`../../gpt2viz/app/scripts/${name}.js`, import.meta.url), "utf8")
+  const importsOf = (name) => [...read(name).matchAll(/ from "\.\/(\w+)\.js"/g)].map(([, at]) => at)
+  const early = read("index").match(/EARLY = \[([^\]]+)/)[1].match(/\w+/g)
+  const needed = ["chart", ...early.flatMap(importsOf)], loaded = [...early, ...importsOf("index")]
+  assert.deepEqual(needed.filter((name) => !loaded.includes(name)), [])
+})
+
 test("a part is kept between messages, unless another script draws there", async () => {
   const page = root(), data = { script: "head_picture.numbers" }
   const bytes = message({ ...data, name: "a" }, Float32Array.of(1))

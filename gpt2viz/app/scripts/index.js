@@ -21,7 +21,7 @@ function styled() {
 // after another. Errors are ignored here: `load` imports again and reports them.
 const EARLY = [
   "page", "choices", "state", "make", "matrix", "lines", "tiles", "head_picture", "model_map",
-  "words", "lens",
+  "words", "lens", "chart", "figure", "wiring",
 ]
 for (const name of EARLY) import(`./${name}.js`).catch(() => {})
 if (globalThis.CSSStyleSheet) styled().catch(() => {})
