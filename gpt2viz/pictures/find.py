@@ -203,12 +203,12 @@ def group_table(
     rows = [
         {
             "heads": len(group),
-            "layer.head": "  ".join(names[n] for n in sorted(group)),
             "least alike": similarities[np.ix_(group, group)].min(),
+            "layer.head": "  ".join(names[n] for n in sorted(group)),
         }
         for group in sorted(grouped, key=len, reverse=True)
     ]
-    return pd.DataFrame(rows, columns=["heads", "layer.head", "least alike"])
+    return pd.DataFrame(rows, columns=["heads", "least alike", "layer.head"])
 
 
 def similarity_map(

@@ -72,8 +72,8 @@ def token_bars(
 
 
 def _short(value: float) -> str:
-    """Round to three digits, none below a thousandth: "9.06", "0.001"."""
-    return f"{value:.3f}" if abs(value) < 1 else f"{value:.3g}"
+    """Round to three digits, none below a thousandth: "9.00", "0.001"."""
+    return f"{value:.3f}" if abs(value) < 1 else f"{value:#.3g}".rstrip(".")
 
 
 def surprise_curves(

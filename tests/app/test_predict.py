@@ -15,6 +15,7 @@ from gpt2viz.analysis.generation import generate
 from gpt2viz.analysis.sampling import sampling_distribution
 from gpt2viz.app.views import predict
 from gpt2viz.model.checkpoint import BUNDLED
+from gpt2viz.pictures.prediction import token_bars
 from gpt2viz.run.key import RunKey
 from tests.anatomy.test_kv_cache import logits_with_cache
 from tests.app.cases import each
@@ -87,13 +88,12 @@ def test_surprise_and_lens_match_numpy(model: gpt2viz.Model) -> None:
     best = p.argmax(axis=1)[2:]
     expected = [model.tokenizer.token_bytes(int(n)).decode().replace(" ", "·") for n in best]
     assert [name[:5] for name in names[-1]] == [name[:5] for name in expected]
-    message = lens.texts("hover")
-    assert [text.splitlines()[1] for text in message[-1]] == [
-        f"the answer {name} has rank 1" for name in expected
-    ]
-    assert [text.splitlines()[0] for text in message[-1]] == [
+    first, second = zip(*(text.splitlines()[:2] for text in lens.texts("hover")[-1]), strict=True)
+    assert [*second] == [f"the answer {name} has rank 1" for name in expected]
+    assert [*first] == [
         f"{name} {100 * share:.3f} %" for name, share in zip(expected, shown[-1], strict=True)
     ]
+    assert token_bars("", "a", np.array([4.0]), "bits").cases[0].written[0] == "4.00"
     off = open_page("predict", text=TEXT, causal="false")
     assert "already seen" in " ".join(caption.value for caption in off.caption)
 

@@ -327,7 +327,7 @@ def draw_paths(both: Sides, drawn: dict[str, tuple[Path, Path]], note: str = "")
     """Draw the paths as curves, beside the tokens nearest to each side's stream."""
     sites = stream_sites(both.a.trace.config.n_layer)
     prose.markdown("#### The path of the token's vector through the layers")
-    curve, numbers = st.columns(2, gap="large")
+    curve, numbers = st.columns([4, 5], gap="large")
     with curve:
         prose.caption(
             "**Cosine similarity**: 1 where both vectors point the same way, 0 where they are at "
