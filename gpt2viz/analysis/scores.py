@@ -164,15 +164,15 @@ class Score:
         with plugins.guard(lambda error: self._failure(f"raised {error}")):
             result = np.asarray(self.of(weights, ids), np.float64)
         if result.shape != (heads := weights.shape[:-2]):
-            what = f"gave the shape {result.shape} where {heads}, a number a head, is due"
+            what = f"returned the shape {result.shape} instead of {heads}, a number a head"
             raise PluginError(self._failure(what))
         if np.isinf(result).any():
-            raise PluginError(self._failure("gave ∞; a head without such a number has NaN"))
+            raise PluginError(self._failure("returned ∞; a head without such a number has NaN"))
         return result
 
     def _failure(self, what: str) -> str:
         message = f"The head score {self.name!r} of {self.by} {what}."
-        return f"{message} Mend it, or uninstall what adds it."
+        return f"{message} Fix or uninstall that package."
 
     @property
     def words(self) -> str:

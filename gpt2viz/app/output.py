@@ -119,7 +119,6 @@ def run(name: str, trace: Trace) -> None:
 
 def picture(
     drawn: Picture,
-    colors: Palette | None = None,
     *,
     key: str,
     slot: Any = st,
@@ -131,7 +130,7 @@ def picture(
 ) -> None:
     """Draw a picture in ``slot``: matrices on a canvas, bars and curves as a chart.
 
-    ``colors`` replace the page's. On matrices, ``choose`` gets a clicked cell and ``drag`` a
+    On matrices, ``choose`` gets a clicked cell and ``drag`` a
     dragged part, before the page reruns, so that they can set widgets; on wiring, ``choose`` gets
     the edge's name as the cell's panel. Streamlit keeps both callbacks for the session, so neither
     may reference a run: let them hold labels and sizes only.
@@ -143,7 +142,7 @@ def picture(
     Screen readers announce what it shows (``Picture.what``), what stands out in its numbers and, if
     ``of_run``, the length of the sentence and the state of the mask; a file names them then too.
     """
-    alt_text, colors = remember(drawn, of_run), colors or page_outputs().colors
+    alt_text, colors = remember(drawn, of_run), page_outputs().colors
     with nullcontext() if slot is st else slot:
         if isinstance(drawn, Matrices):
             tiles.draw(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import cycle
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -86,16 +87,11 @@ def scores_at_steps(
     """Every habit's score of a ``head`` (layer, head) by training step, and the ``habit`` of its
     partner ``beside`` it; scores (n_layer, nh) by step and habit.
     """
-    styles: dict[str, tuple[Role, str]] = {
-        "previous token": (1, "solid"),
-        "same token": ("ink", "dot"),
-        "first token": (2, "dashdot"),
-        "duplicate token": (0, "dash"),
-        "induction": (3, "longdash"),
-    }
+    roles: tuple[Role, ...] = (1, "ink", 2, 0, 3)
+    names = next(iter(scores.values()), {})
     curves = [
-        _step_curve(name, *look, {step: float(score[name][head]) for step, score in scores.items()})
-        for name, look in styles.items()
+        _step_curve(name, role, dash, {step: float(of[name][head]) for step, of in scores.items()})
+        for name, role, dash in zip(names, cycle(roles), cycle(DASHES), strict=False)
     ]
     named = f"{beside[0]}.{beside[1]} {habit}"
     others = {step: float(score[habit][beside]) for step, score in scores.items()}

@@ -302,12 +302,12 @@ class EditKind:
             result = self.of(made.clone())
         if not isinstance(result, type(made)) or result.shape != made.shape:
             gave = f"{type(result).__name__} {tuple(getattr(result, 'shape', ()))}"
-            due = f"a tensor {tuple(made.shape)}"
-            raise PluginError(self._failure(f"gave {gave} where {due} is due"))
+            expected = f"a tensor {tuple(made.shape)}"
+            raise PluginError(self._failure(f"returned {gave} instead of {expected}"))
         return result.to(made)
 
     def _failure(self, error: str) -> str:
-        return f"The edit {self.name!r} of {self.by} {error}. Mend it, or uninstall what adds it."
+        return f"The edit {self.name!r} of {self.by} {error}. Fix or uninstall that package."
 
     def _change(self, edit: Edit, heads: Tensor, _others: OtherRuns) -> None:
         heads[:, edit.head] = self.apply(heads[:, edit.head])  # (B, T, hs)

@@ -35,6 +35,7 @@ from tests.app.pages import (
     header_of,
     heatmaps,
     matrices,
+    notices,
     open_page,
     panels,
     unpack,
@@ -241,7 +242,16 @@ PARTS = ("", "0,11,0,10", f"{N - 9},{N},3,{N}", "6,11,2,9", "7,8,0,12", f"2,4,8,
 
 def canvases(page: str, **chosen: str) -> dict[str, bytes]:
     """The messages of a page's pictures whose parts the browser can draw, by component id."""
-    at = open_page(page, text=SENTENCE, layer="1", head="4", query="5", key="3", **chosen)
+    here = {
+        "model": "stories",
+        "text": SENTENCE,
+        "layer": "1",
+        "head": "4",
+        "query": "5",
+        "key": "3",
+    }
+    at = open_page(page, **here | chosen)
+    assert not notices(at)
     protos = [part.proto for part in at.get("bidi_component") if part.proto.bytes]
     return {c.id: c.bytes for c in protos if {"panels", "zooms"} <= header_of(c.bytes).keys()}
 
@@ -273,7 +283,7 @@ def check_cuts(drawn: Mapping[str, bytes], folder: Path) -> None:
         ("side_by_side?differs=layers", 2, {"layers": "0,1,3"}),
         ("side_by_side?differs=layers", 2, {"layers": "0,2", "words": "true"}),
         ("side_by_side?differs=mask", 3, {}),
-        ("what_if", 2, {"edits": "forbid:5,2"}),
+        ("what_if", 2, {"edits": "forbid:5:2"}),
     ],
 )
 def test_browser_cuts_parts_like_the_server(

@@ -122,14 +122,14 @@ def test_broken_plugins_are_named_and_the_rest_works(seen: Any) -> None:
         seen["failed"],
         (
             "'raises' of broken 2.0 raised ZeroDivisionError: division by zero",
-            "'one number' of broken 2.0 gave the shape () where (8,), a number a head, is due",
-            "'beyond' of broken 2.0 gave ∞",
+            "'one number' of broken 2.0 returned the shape () instead of (8,), a number a head",
+            "'beyond' of broken 2.0 returned ∞",
             "'exits' of broken 2.0 raised SystemExit: enough",
         ),
         strict=True,
     ):
         assert what in text
-        assert "uninstall what adds it" in text
+        assert "uninstall that package" in text
     measured = {name for name, there in seen["scores then"].items() if there}
     never_twice = {"duplicate token", "induction"}
     assert measured == set(seen["scores"]) - never_twice
@@ -194,7 +194,7 @@ def test_a_program_registers_its_own_score(own: Score, run: gpt2viz.Trace) -> No
     with pytest.raises(PluginError, match=r"function, not a gpt2viz\.heads\.Score"):
         register_score(confidence)  # type: ignore[arg-type]
     register_score(replace(own, of=weight(1, slice(None))))
-    with pytest.raises(PluginError, match=r"'mine' of this program gave the shape \(8, 7\)"):
+    with pytest.raises(PluginError, match=r"'mine' of this program returned the shape \(8, 7\)"):
         head_scores(run)
     failed: list[PluginError] = []
     assert np.isnan(head_scores(run, failed.append)["mine"]).all()

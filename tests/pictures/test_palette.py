@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from itertools import product
 from pathlib import Path
 
@@ -107,17 +108,27 @@ def test_masked_cells_form_a_chessboard(colors: Palette, n: int) -> None:
 
 
 def test_texts_about_colour_hold_in_light_and_dark() -> None:
-    """In all texts of the pages: more is brighter in dark mode, and darker in light mode."""
+    """In all texts shown: more is brighter in dark mode, and darker in light mode."""
     pages = [ROOT / "app.py", *(ROOT / "pages").glob("*.py"), *(ROOT / "gpt2viz/app").rglob("*.py")]
     assert len(pages) > 50
     for path in pages:
-        if not path.stem.endswith("_js"):
-            source = path.read_text(encoding="utf-8")
-            texts = re.findall(r'^\s+(?:[\w.]+\()?f?"([^"]* [^"]*)"', source, re.M)
-            results = [
-                text for text in texts if LIGHTNESS_WORDS.search(text) and "light-dark(" not in text
-            ]
-            assert not results, path
+        source = path.read_text(encoding="utf-8")
+        texts = re.findall(r'^\s+(?:[\w.]+\()?f?"([^"]* [^"]*)"', source, re.M)
+        results = [
+            text for text in texts if LIGHTNESS_WORDS.search(text) and "light-dark(" not in text
+        ]
+        assert not results, path
+    messages = (ROOT / "gpt2viz/sentences.toml").read_text(encoding="utf-8")
+    assert not LIGHTNESS_WORDS.findall(messages)
+
+
+def test_pages_around_pictures_have_their_colours() -> None:
+    theme = tomllib.loads((ROOT / ".streamlit/config.toml").read_text("utf-8"))["theme"]
+    for mode, colors in (("light", LIGHT), ("dark", DARK)):
+        assert theme[mode]["primaryColor"] == colors.accent
+        assert theme[mode]["backgroundColor"] == colors.unit[0][1]
+    css = (ROOT / "gpt2viz/app/theme.css").read_text("utf-8")
+    assert f"light-dark({LIGHT.accent}, {DARK.accent})" in css
 
 
 def is_blue(color: str) -> bool:

@@ -158,8 +158,11 @@ def test_unsupported_analyses_of_such_a_run_are_refused(
 @pytest.mark.parametrize(
     ("of", "message"),
     [
-        (lambda heads: heads[:, 1:], r"gave Tensor \(1, 8, 6\) where a tensor \(1, 9, 6\) is due"),
-        (lambda heads: heads.numpy(), r"gave ndarray \(1, 9, 6\) where a tensor"),
+        (
+            lambda heads: heads[:, 1:],
+            r"returned Tensor \(1, 8, 6\) instead of a tensor \(1, 9, 6\)",
+        ),
+        (lambda heads: heads.numpy(), r"returned ndarray \(1, 9, 6\) instead of a tensor"),
         (lambda heads: 1 / 0, "raised ZeroDivisionError: division by zero"),
     ],
 )
@@ -167,7 +170,9 @@ def test_failing_function_is_named(
     tiny: gpt2viz.Model, add: Callable[..., EditKind], of: Callable[[Tensor], Tensor], message: str
 ) -> None:
     add("own", of)
-    with pytest.raises(PluginError, match=f"^The edit 'own' of this program {message}.*Mend it"):
+    with pytest.raises(
+        PluginError, match=f"^The edit 'own' of this program {message}.*Fix or uninstall"
+    ):
         gpt2viz.trace(tiny, IDS, edits=parse_edits("own:1.3"))
     assert n_hooks(tiny) == 0
 

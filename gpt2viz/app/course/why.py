@@ -147,8 +147,8 @@ def take_apart(book: Book) -> dict[str, Any]:
 
 def parts(book: Book) -> dict[str, Any]:
     """Draw the map of pairs of writers, which raise or lower the score."""
-    read, case = book.values["read"], book.values["case"]
-    output.picture(reason_map(case), read.view.colors, key="why_parts")
+    case = book.values["case"]
+    output.picture(reason_map(case), key="why_parts")
     if not case.pairs:
         return {}
     pair = case.pairs[0]

@@ -50,7 +50,7 @@ MOST = 64
 _REFUSED, _PRESET = "_edit_refused", "_edit_preset"
 
 
-class _Frame(NamedTuple):
+class _Limits(NamedTuple):
     """The limits that edits are checked against, which is all that a callback keeps of a run."""
 
     config: ModelConfig
@@ -59,9 +59,9 @@ class _Frame(NamedTuple):
     explicit: bool
 
 
-def _frame(view: View) -> _Frame:
+def _limits(view: View) -> _Limits:
     run = view.trace
-    return _Frame(view.model.config, view.n_tokens, run.causal, run.explicit)
+    return _Limits(view.model.config, view.n_tokens, run.causal, run.explicit)
 
 
 def _edits() -> tuple[Edit, ...]:
@@ -214,7 +214,7 @@ def _pick(view: View, edits: tuple[Edit, ...]) -> tuple[int, ...]:
         help=prose.tip(literal(meaning) if kind in KINDS else meaning),
         on_click=_add_and_show,
         args=(
-            _frame(view),
+            _limits(view),
             Edit(kind, **values),
             _patch_problem(view, second) if patching else "",
             view.trace.key,
@@ -297,16 +297,16 @@ def _field(view: View, name: str) -> Any:
     return st.selectbox(title, options, index=last, format_func=label, key=key, width=width)
 
 
-def _add_and_show(frame: _Frame, edit: Edit, why_not: str, key: RunKey) -> None:
+def _add_and_show(limits: _Limits, edit: Edit, why_not: str, key: RunKey) -> None:
     """Append an edit; if it changes other heads but not the chosen one, choose no head."""
-    _add(frame, edit, why_not)
+    _add(limits, edit, why_not)
     change = _change(key, address.get(parameters.EDITS))
     at = address.get(parameters.LAYER), address.get(parameters.HEAD)
     if change is not None and change[at] == 0 and change.any():
         choose_no_head()
 
 
-def _add(frame: _Frame, edit: Edit, why_not: str = "") -> None:
+def _add(limits: _Limits, edit: Edit, why_not: str = "") -> None:
     """Append an edit, unless the run would be impossible or ``why_not`` gives a reason."""
     before = address.get(parameters.EDITS)
     if edit in before and not edit.declared.repeats:
@@ -317,7 +317,7 @@ def _add(frame: _Frame, edit: Edit, why_not: str = "") -> None:
             raise EditError(labels.sentence("edits.most", most=MOST))
         if why_not:
             raise EditError(why_not)
-        check(after, *frame)
+        check(after, *limits)
     except EditError as error:
         st.session_state[_REFUSED] = f"Not added. {error}"
         return
@@ -326,24 +326,24 @@ def _add(frame: _Frame, edit: Edit, why_not: str = "") -> None:
 
 def hide(view: View, part: Window, drawn: Panel) -> Callable[[Cell], None]:
     """Return a callback that hides the key of a clicked cell of ``drawn``, or shows it again."""
-    frame, rows, columns = _frame(view), drawn.rows, drawn.columns
+    limits, rows, columns = _limits(view), drawn.rows, drawn.columns
 
     def clicked(cell: Cell) -> None:
         if part.exact:
-            _toggle(frame, rows.position(cell.row), columns.position(cell.column))
+            _toggle(limits, rows.position(cell.row), columns.position(cell.column))
 
     return clicked
 
 
-def _toggle(frame: _Frame, query: int, key: int) -> None:
+def _toggle(limits: _Limits, query: int, key: int) -> None:
     edit = Edit("forbid", query=query, key=key)
     before = address.get(parameters.EDITS)
     if edit in before:
         address.put(parameters.EDITS, tuple(other for other in before if other != edit))
-    elif frame.causal and key > query:
+    elif limits.causal and key > query:
         st.session_state[_REFUSED] = labels.sentence("edits.hidden", query=query, key=key)
     else:
-        _add(frame, edit)
+        _add(limits, edit)
 
 
 def _undo(n: int, edit: Edit) -> None:
@@ -394,7 +394,7 @@ def _stop_where_impossible(view: View, edits: tuple[Edit, ...], second: tuple[in
     """
     why = _patch_problem(view, second) if patches(edits) else ""
     try:
-        check(edits, *_frame(view))
+        check(edits, *_limits(view))
         if take_mean(edits):
             run_cache.reference(view.model.name)
         if any(edit.own for edit in edits):  # only running it shows whether it is possible

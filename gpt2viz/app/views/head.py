@@ -45,14 +45,12 @@ from gpt2viz.pictures.circuits import FARTHEST, distance_curve
 from gpt2viz.pictures.from_trace import stage_panel, who_sees_whom
 from gpt2viz.pictures.palette import LOWER, UPPER
 from gpt2viz.pictures.panel import Axis, Panel
-from gpt2viz.pictures.picture import NUMBERS_FIT_LARGE, Heatmaps
+from gpt2viz.pictures.picture import AROUND, NUMBERS_FIT_LARGE, Heatmaps
 from gpt2viz.pictures.sheet import FONT_SIZE, text_width
 from gpt2viz.run.stages import axis_sizes, formula, masking
 
 #: Pixels: the width of the row of scores in most windows, and the margin beside the names of rows.
 _ROW, _BESIDE = 470, 25
-#: Pixels of a picture's height besides its matrix.
-_AROUND = 60
 #: Pixels per row of Q, K or V, and at most for all rows.
 _ROWS = 40, 170
 #: The same if Q and K are also drawn before their rotation.
@@ -248,7 +246,7 @@ def _draw_stage(
         alt,
         [panel],
         scale=stage.scale,
-        height=_AROUND + (height or min(rows[0] * len(panel.values), rows[1])),
+        height=AROUND + (height or min(rows[0] * len(panel.values), rows[1])),
         grows=None if height else rows,
         row=chosen.key if stage.role in ("key", "value") else chosen.query,
         column=chosen.key if stage.of_pairs else None,
