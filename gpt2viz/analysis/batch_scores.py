@@ -128,7 +128,7 @@ def measure_probe(model: Model) -> Measured | None:
         return None
     ids = _token_ids("probe", rows)[0]  # the same for each row, so scores are of the rows' mean
     by_layer = [w.mean(axis=0) for w in attention_weights(model.network, rows)]  # (nh, T, T)
-    scores = {name: np.stack([SCORES[name].of(w, ids) for w in by_layer]) for name in HABITS}
+    scores = {name: np.stack([SCORES[name].function(w, ids) for w in by_layer]) for name in HABITS}
     losses = token_losses(model.network, rows)  # (8, T − 1)
     first = float(losses[:, : half - 1].mean()) if half > 1 else float("nan")
     return Measured(scores, first, float(losses[:, half:].mean()) if half > 1 else float("nan"))

@@ -18,7 +18,7 @@ from gpt2viz.run.stages import StageName
 from gpt2viz.run.trace import Trace
 
 
-class Step(NamedTuple):
+class HeadCell(NamedTuple):
     """A cell of a head's weights: a query and the key it attends to. Written "1.4:8:2"."""
 
     layer: int
@@ -30,24 +30,24 @@ class Step(NamedTuple):
         return f"{self.layer}.{self.head}:{self.query}:{self.key}"
 
 
-def parse_steps(text: str) -> tuple[Step, ...]:
+def parse_path(text: str) -> tuple[HeadCell, ...]:
     """Parse "1.4:8:2,0.0:2:1". Raises ``ValueError`` for anything else."""
     if not re.fullmatch(r"\d+\.\d+:\d+:\d+(,\d+\.\d+:\d+:\d+)*", text, re.ASCII):
         raise ValueError(text)
-    return tuple(Step(*map(int, re.split("[.:]", part))) for part in text.split(","))
+    return tuple(HeadCell(*map(int, re.split("[.:]", part))) for part in text.split(","))
 
 
-def remap_steps(steps: Iterable[Step], to: Callable[[int], int | None]) -> tuple[Step, ...]:
+def remap_path(path: Iterable[HeadCell], to: Callable[[int], int | None]) -> tuple[HeadCell, ...]:
     """The path for a text whose tokens have moved: ``to`` gives the new position, or None.
 
     It ends before the first cell with a token for which it is None.
     """
-    result: list[Step] = []
-    for step in steps:
-        query, key = to(step.query), to(step.key)
+    result: list[HeadCell] = []
+    for cell in path:
+        query, key = to(cell.query), to(cell.key)
         if query is None or key is None:
             break
-        result.append(step._replace(query=query, key=key))
+        result.append(cell._replace(query=query, key=key))
     return tuple(result)
 
 
@@ -138,7 +138,7 @@ def cell_arithmetic(trace: Trace, layer: int, head: int, i: int, j: int) -> Cell
     )
 
 
-def scores_at(model: Model, trace: Trace, cell: Step, distances: Sequence[int]) -> Numbers:
+def scores_at(model: Model, trace: Trace, cell: HeadCell, distances: Sequence[int]) -> Numbers:
     """The scaled scores of a cell if its query were at each distance after its key: (n,).
 
     Query and key as they are before RoPE, rotated to each of n ``distances``: their product

@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from gpt2viz.analysis.cell import Step
+from gpt2viz.analysis.cell import HeadCell
 from gpt2viz.analysis.comparison import stream_sites, vector_at
 from gpt2viz.analysis.explanation import Part, value_parts
 from gpt2viz.analysis.sampling import CHUNK
@@ -221,12 +221,12 @@ class Route:
     _shares: Numbers = field(repr=False)  # (n_layer, n_head, T): weights as edits scale them
     _toward: Numbers = field(repr=False)  # (n_layer, n_head, hs): W_O along the logit
 
-    def top(self, n: int = 10) -> list[tuple[Step, float]]:
+    def top(self, n: int = 10) -> list[tuple[HeadCell, float]]:
         """The ``n`` largest of ``heads`` in size, largest first: ``key`` is the source token."""
         flat = largest(np.abs(self.heads).ravel(), n)
         cells = np.transpose(np.unravel_index(flat, self.heads.shape)).tolist()
         return [
-            (Step(layer, head, self.query, key), float(self.heads[layer, head, key]))
+            (HeadCell(layer, head, self.query, key), float(self.heads[layer, head, key]))
             for layer, head, key in cells
         ]
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from gpt2viz.analysis.cell import Step
+from gpt2viz.analysis.cell import HeadCell
 from gpt2viz.analysis.explanation import Part, RowExplanation, Side, explain_row
 from gpt2viz.analysis.scores import first_token, weight_on
 from gpt2viz.arrays import Array, largest
@@ -261,15 +261,15 @@ class Reason:
             result.update({Part("head", layer, n): rows[n] for n in used})
         return result
 
-    def source_of(self, side: Side, part: Part) -> Step | None:
+    def source_of(self, side: Side, part: Part) -> HeadCell | None:
         """The cell that a part's head attended to most; None for a part other than a head."""
         read = self._strongest_read(side, part)
         if read is None:
             return None
-        return Step(*part.of_head, self.row.query if side == "query" else self.key, read.token)
+        return HeadCell(*part.of_head, self.row.query if side == "query" else self.key, read.token)
 
     @cached_property
-    def sources(self) -> dict[tuple[Side, Part], Step]:
+    def sources(self) -> dict[tuple[Side, Part], HeadCell]:
         """The cells that all earlier heads attended to most, at the query and at the key."""
         cells = {at: self.source_of(*at) for at in product(get_args(Side), self.row.names)}
         return {at: cell for at, cell in cells.items() if cell is not None}
@@ -508,11 +508,11 @@ def part_label(part: Part, side: Side) -> str:
 class Hop(NamedTuple):
     """A cell on the path down from another, and its strongest part, which leads on if it can."""
 
-    step: Step
+    cell: HeadCell
     by: Strongest
 
 
-def strongest_path(model: Model, trace: Trace, step: Step) -> tuple[Hop, ...]:
+def strongest_path(model: Model, trace: Trace, cell: HeadCell) -> tuple[Hop, ...]:
     """The path from a cell down towards the tokens: at each cell its strongest part.
 
     If that is a head, the cell that it attended to most comes next. The path ends at any
@@ -520,7 +520,7 @@ def strongest_path(model: Model, trace: Trace, step: Step) -> tuple[Hop, ...]:
     Raises what ``explain_row`` and ``reason`` raise.
     """
     hops: list[Hop] = []
-    following: Step | None = step
+    following: HeadCell | None = cell
     while following is not None:
         case = reason(explain_row(model, trace, *following[:3]), following.key)
         if (by := case.strongest) is None:

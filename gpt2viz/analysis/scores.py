@@ -127,10 +127,10 @@ class WeightOn:
 class Score:
     """One habit: its name, its formula, what it says in plain words, and how it is computed.
 
-    ``of`` takes a layer's weights (nh, T, T) and the token ids (T,) and returns (nh,), NaN for a
-    head that has no such number on this text. "unit" scores are in [0, 1]; "amount" ones start at
-    0 and have a ``unit``. ``source`` cites who described it, "" if it is common knowledge; ``by``
-    names who added it, "" if it is declared here.
+    ``function`` takes a layer's weights (nh, T, T) and the token ids (T,) and returns (nh,), NaN
+    for a head without such a number on this text. "unit" scores are in [0, 1]; "amount" ones start
+    at 0 and have a ``unit``. ``source`` cites who described it, "" if it is common knowledge;
+    ``by`` names who added it, "" if it is declared here.
 
     A model in training is scored on text or, for a habit that shows only where tokens repeat,
     on the "probe" (``measured_on``). ``record`` is the score's name in the training record,
@@ -141,7 +141,7 @@ class Score:
     name: str
     formula: str
     meaning: str
-    of: Callable[[Array, TokenIds], Scores]
+    function: Callable[[Array, TokenIds], Scores]
     scale: Scale = "unit"
     unit: str = ""
     source: str = ""
@@ -160,9 +160,9 @@ class Score:
         Raises ``PluginError`` if another package's score raises, or returns something else.
         """
         if not self.by:
-            return self.of(weights, ids)
+            return self.function(weights, ids)
         with plugins.guard(lambda error: self._failure(f"raised {error}")):
-            result = np.asarray(self.of(weights, ids), np.float64)
+            result = np.asarray(self.function(weights, ids), np.float64)
         if result.shape != (heads := weights.shape[:-2]):
             what = f"returned the shape {result.shape} instead of {heads}, a number a head"
             raise PluginError(self._failure(what))
@@ -184,12 +184,12 @@ class Score:
     @property
     def targets(self) -> Callable[[TokenIds], Pairs] | None:
         """The keys (T, T) whose weight it measures; None for any other kind of score."""
-        return self.of.targets if isinstance(self.of, WeightOn) else None
+        return self.function.targets if isinstance(self.function, WeightOn) else None
 
     @property
     def code(self) -> tuple[Callable[..., object], ...]:
         """The functions that compute it."""
-        return (self.of.targets, weight_on) if isinstance(self.of, WeightOn) else (self.of,)
+        return (self.targets, weight_on) if self.targets else (self.function,)
 
 
 #: Every score that gpt2viz itself has, in the order in which they are shown.

@@ -30,7 +30,7 @@ class WeightScore:
     name: str
     formula: str
     meaning: str
-    of: Callable[[HeadCircuit], float]
+    function: Callable[[HeadCircuit], float]
     lowest: float = 0.0
     highest: float | None = 1.0
     unit: str = ""
@@ -117,6 +117,6 @@ def weight_scores(
     result = {name: np.full(sizes, np.nan) for name in WEIGHT_SCORES}
     for n, circuit in enumerate(every_circuit(model), start=1):
         for name, score in WEIGHT_SCORES.items():
-            result[name][circuit.layer, circuit.head] = score.of(circuit)
+            result[name][circuit.layer, circuit.head] = score.function(circuit)
         progress(n / (sizes[0] * sizes[1]))
     return result

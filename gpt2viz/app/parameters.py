@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar
 
-from gpt2viz.analysis.cell import parse_steps, remap_steps
+from gpt2viz.analysis.cell import parse_path, remap_path
 from gpt2viz.analysis.patterns import parse_cells, remap_cells
 from gpt2viz.app import pages
 from gpt2viz.app.pages import Page
@@ -93,7 +93,7 @@ def move_parsed(parse: Callable[[str], T], remap: Callable[[T, To], Iterable[Any
 
 move_cells = move_parsed(parse_cells, remap_cells)
 move_edits = move_parsed(parse_edits, remap_edits)
-move_steps = move_parsed(parse_steps, remap_steps)
+move_path = move_parsed(parse_path, remap_path)
 
 
 def move_part(raw: str, to: To, _all: Mapping[str, str]) -> str:
@@ -169,7 +169,7 @@ _OF_PAGES: tuple[Parameter, ...] = (
         "Why does it look there? Heads on the path down, each by layer and head, query and key: "
         "`0.0:2:1`",
         (pages.HEAD,),
-        moves=move_steps,
+        moves=move_path,
         of=(LAYER, HEAD, QUERY, KEY),
     ),
     PARTS := SelectParam(

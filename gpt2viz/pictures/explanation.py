@@ -150,12 +150,12 @@ def path_map(
     An arrow for each hop, with its share, from the part that it leads through: a head, or the
     embeddings. MLPs, biases and constants aren't on the map.
     """
-    arrows, start = [], hops[0].step
+    arrows, start = [], hops[0].cell
     for n, hop in enumerate(hops):
         share = percent(hop.by.share)
-        to = hop.step.layer, hop.step.head
+        to = hop.cell.layer, hop.cell.head
         if n + 1 < len(hops):
-            step = hops[n + 1].step
+            step = hops[n + 1].cell
             arrows.append(Arrow((step.layer, step.head), to, hop.by.share, share))
         elif hop.by.part.kind in ("token", "position"):
             arrows.append(Arrow(None, to, hop.by.share, f"{hop.by.part} {share}"))

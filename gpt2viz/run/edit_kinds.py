@@ -264,11 +264,11 @@ class EditKind:
 
     ``name`` is its name in the address, as in "late:1.3" for head 3 of layer 1; ``does`` says in a
     few words what such a head does, as in "outputs what it computed for the token before".
-    ``of`` takes the head's ``stage``, a torch tensor (B, T, hs) that it may write to, and returns
-    one of the same shape. It must depend on nothing else, and on each text of a batch separately;
-    gradients pass through it if it uses torch's own operations. Keys and values that heads share
-    change for their whole group. ``source`` cites who described it, "" if it is common knowledge;
-    ``by`` names the package that added it, and is set by registration.
+    ``function`` takes the head's ``stage``, a torch tensor (B, T, hs) that it may write to, and
+    returns one of the same shape. It must depend on nothing else, and on each text of a batch
+    separately; gradients pass through it if it uses torch's own operations. Keys and values that
+    heads share change for their whole group. ``source`` cites who described it, "" if it is common
+    knowledge; ``by`` names the package that added it, and is set by registration.
 
     Raises ``EditError`` for a name that can't be in an address or that gpt2viz itself uses, and for
     another stage.
@@ -276,7 +276,7 @@ class EditKind:
 
     name: str
     does: str
-    of: Callable[[Tensor], Tensor]
+    function: Callable[[Tensor], Tensor]
     stage: HeadStage = "head_output"
     source: str = ""
     by: str = ""
@@ -299,7 +299,7 @@ class EditKind:
         Raises ``PluginError`` if the function raises, or returns something else.
         """
         with guard(lambda error: self._failure(f"raised {error}")):
-            result = self.of(made.clone())
+            result = self.function(made.clone())
         if not isinstance(result, type(made)) or result.shape != made.shape:
             gave = f"{type(result).__name__} {tuple(getattr(result, 'shape', ()))}"
             expected = f"a tensor {tuple(made.shape)}"
@@ -332,7 +332,7 @@ class EditKind:
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle it by its name if its function can't be pickled, such as a lambda."""
         try:
-            pickle.dumps(self.of)
+            pickle.dumps(self.function)
         except (pickle.PicklingError, AttributeError, TypeError):
             return _find_kind, (self.name,)
         return EditKind, tuple(getattr(self, field.name) for field in fields(self))

@@ -12,7 +12,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 import gpt2viz
-from gpt2viz.analysis.cell import Step
+from gpt2viz.analysis.cell import HeadCell
 from gpt2viz.analysis.circuits import Into
 from gpt2viz.analysis.composition import Measure, composition, copying_edge, edge_share, top_edges
 from gpt2viz.analysis.scores import head_scores
@@ -216,7 +216,7 @@ def test_edge_share_equals_loops_over_all_parts(folder: Path) -> None:
         values = {name: read_by(of, layer, head, "v", x, stream)[key] for name, x in every}
         v = np.sum(list(values.values()), axis=0)
         shares = {("v", name): x @ v / (v @ v) for name, x in values.items()}
-        shares |= shares_by_hand(of, trace, Step(layer, head, query, key))
+        shares |= shares_by_hand(of, trace, HeadCell(layer, head, query, key))
         for sender in ((0, head), (1, 0)):
             carried = edge_share(model, trace, result.edge(sender, receiver, into), requested)
             assert carried[:2] == (query, key)

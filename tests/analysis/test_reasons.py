@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import gpt2viz
-from gpt2viz.analysis.cell import Step
+from gpt2viz.analysis.cell import HeadCell
 from gpt2viz.analysis.explanation import Part, explain_row
 from gpt2viz.analysis.reasons import RULES, Reason, reason, strongest_path
 from gpt2viz.analysis.scores import head_scores
@@ -92,9 +92,9 @@ def test_part_of_a_head_names_the_token_it_read(tiny: gpt2viz.Model) -> None:
         assert bool(result[False]) == ("mean" in edits)  # one that is off adds nothing at all
 
 
-def shares_by_hand(of: Oracle, trace: gpt2viz.Trace, step: Step) -> dict[tuple[str, str], float]:
+def shares_by_hand(of: Oracle, trace: gpt2viz.Trace, at: HeadCell) -> dict[tuple[str, str], float]:
     """Every part's share of a cell, by its side and name, in loops over all pairs of parts."""
-    layer, head, query, key = step
+    layer, head, query, key = at
     parts = parts_of(of, trace, layer)
     stream = np.sum(list(parts.values()), axis=0)
     every = [*parts.items(), ("constant", None)]
@@ -115,21 +115,21 @@ def shares_by_hand(of: Oracle, trace: gpt2viz.Trace, step: Step) -> dict[tuple[s
 
 
 def path_by_hand(
-    of: Oracle, trace: gpt2viz.Trace, step: Step
-) -> list[tuple[Step, str, str, float]]:
+    of: Oracle, trace: gpt2viz.Trace, cell: HeadCell
+) -> list[tuple[HeadCell, str, str, float]]:
     """(cell, side, part, share) of each step of the path."""
-    layer, head, query, key = step
+    layer, head, query, key = cell
     if np.count_nonzero(trace.stage("weights", layer, head)[query]) == 1:
         return []
-    shares = shares_by_hand(of, trace, step)
+    shares = shares_by_hand(of, trace, cell)
     (side, name), share = max(shares.items(), key=lambda item: item[1])
-    results = [(step, side, name, share)]
+    results = [(cell, side, name, share)]
     if not name.startswith("head "):
         return results
     n, h = map(int, name.removeprefix("head ").split("."))
     at = query if side == "query" else key
     looked = int(trace.stage("weights", n, h)[at].argmax())
-    return [*results, *path_by_hand(of, trace, Step(n, h, at, looked))]
+    return [*results, *path_by_hand(of, trace, HeadCell(n, h, at, looked))]
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -146,10 +146,10 @@ def test_strongest_path_equals_loops_over_all_parts(tmp_path: Path, family: str)
         trace = gpt2viz.trace(model, IDS, edits=parse_edits(edits))
         key = max(key, query - (model.config.window(2) or 7) + 1)
         for head in range(4):
-            step = Step(2, head, query, key)
-            result = strongest_path(model, trace, step)
-            expected = path_by_hand(of, trace, step)
-            assert [(hop.step, *hop.by[:2]) for hop in result] == [hop[:3] for hop in expected]
+            cell = HeadCell(2, head, query, key)
+            result = strongest_path(model, trace, cell)
+            expected = path_by_hand(of, trace, cell)
+            assert [(hop.cell, *hop.by[:2]) for hop in result] == [hop[:3] for hop in expected]
             shares = [hop[3] for hop in expected]
             assert [hop.by.share for hop in result] == pytest.approx(shares, rel=1e-4)
             lengths.add(len(result))

@@ -32,9 +32,9 @@ def one_hot(*look: int) -> np.ndarray:
 def test_missing_scores_are_nan() -> None:
     alone = np.ones((2, 1, 1), np.float32)
     for score in SCORES.values():
-        assert_array_equal(score.of(alone, [3]), [np.nan, np.nan], err_msg=score.name)
+        assert_array_equal(score.function(alone, [3]), [np.nan, np.nan], err_msg=score.name)
     nothing_twice = np.stack([one_hot(0, 1, 2)])
-    assert_array_equal(SCORES["induction"].of(nothing_twice, [1, 2, 3]), [np.nan])
+    assert_array_equal(SCORES["induction"].function(nothing_twice, [1, 2, 3]), [np.nan])
 
 
 def test_agrees_with_transformer_lens() -> None:

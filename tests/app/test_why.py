@@ -15,7 +15,7 @@ import streamlit as st
 from numpy.testing import assert_allclose
 
 import gpt2viz
-from gpt2viz.analysis.cell import Step, parse_steps, remap_steps
+from gpt2viz.analysis.cell import HeadCell, parse_path, remap_path
 from gpt2viz.analysis.reasons import Hop, strongest_path
 from gpt2viz.app import address, clicks, parameters, run_cache
 from gpt2viz.app.clicks import Cell
@@ -83,16 +83,16 @@ def test_reason_and_the_weight_without_a_head() -> None:
         assert left == f"{run['weights'][LAYER][HEAD, 8, 2]:.2f}"
 
 
-def find_path(model: gpt2viz.Model, run: gpt2viz.Trace) -> tuple[Step, Step, Step]:
+def find_path(model: gpt2viz.Model, run: gpt2viz.Trace) -> tuple[HeadCell, HeadCell, HeadCell]:
     """A path from a cell of the last layer through a middle layer to a head of layer 0."""
 
-    def earlier(cell: Step) -> list[Step]:
+    def earlier(cell: HeadCell) -> list[HeadCell]:
         case = gpt2viz.reason(gpt2viz.explain_row(model, run, *cell[:3]), cell.key)
         at_key = [case.source_of("key", pair.key_part) for pair in case.pairs]
         at_query = [case.source_of("query", pair.query_part) for pair in case.pairs]
-        return [step for step in (*at_key, *at_query) if step is not None]
+        return [c for c in (*at_key, *at_query) if c is not None]
 
-    cells = (Step(N_LAYER - 1, head, 7, key) for head in range(N_HEAD) for key in range(8))
+    cells = (HeadCell(N_LAYER - 1, head, 7, key) for head in range(N_HEAD) for key in range(8))
     return next(
         (cell, over, last)
         for cell in cells
@@ -187,7 +187,7 @@ def test_click_opens_the_head_of_its_column_or_row(monkeypatch: pytest.MonkeyPat
     panel = reason_map(case).matrices[0]
     put: list[Any] = []
     monkeypatch.setattr("gpt2viz.app.address.put", lambda _name, value: put.append(value))
-    click = why._open(panel, case.sources, (Step(2, 2, 8, 8),))
+    click = why._open(panel, case.sources, (HeadCell(2, 2, 8, 8),))
     heads = {name: n for n, name in enumerate(panel.rows.labels)}
     click(Cell("parts", heads["mlp 0"], heads["head 0.0"]))
     click(Cell("parts", heads["head 0.3"], heads["sum"]))
@@ -195,8 +195,8 @@ def test_click_opens_the_head_of_its_column_or_row(monkeypatch: pytest.MonkeyPat
     click(Cell("parts", heads["head 0.3"], heads["mlp 0"]))
     first, third = (weights(CATS)[0, head] for head in (0, 3))
     assert put == [
-        (Step(2, 2, 8, 8), Step(0, 0, 2, first[2].argmax())),
-        (Step(2, 2, 8, 8), Step(0, 3, 8, third[8].argmax())),
+        (HeadCell(2, 2, 8, 8), HeadCell(0, 0, 2, first[2].argmax())),
+        (HeadCell(2, 2, 8, 8), HeadCell(0, 3, 8, third[8].argmax())),
     ]
     (strand,) = strands(case).panels
     rows, columns = strand.rows.labels, strand.columns.labels
@@ -208,7 +208,7 @@ def test_click_opens_the_head_of_its_column_or_row(monkeypatch: pytest.MonkeyPat
     click_strand = why._open_strand(strand, case, ())
     click_strand("key", columns.index(f"head 0.0 read {first[2].argmax()} ·cat"))
     click_strand("query", rows.index("all others"))
-    assert put[2:] == [(Step(0, 0, 2, first[2].argmax()),)]
+    assert put[2:] == [(HeadCell(0, 0, 2, first[2].argmax()),)]
 
 
 def check_export(drawn: Thumbnails, hops: Sequence[Hop]) -> None:
@@ -223,11 +223,11 @@ def check_export(drawn: Thumbnails, hops: Sequence[Hop]) -> None:
     arrows = [[tuple(map(float, point.split(","))) for point in shaft] for shaft in shafts]
     texts = [text.text or "" for text in sheet.iter(f"{SVG}text")][-len(hops) :]
     for hop, (_, end), text in zip(hops, arrows, texts, strict=True):
-        middle, top, _ = heads[hop.step.layer, hop.step.head]
+        middle, top, _ = heads[hop.cell.layer, hop.cell.head]
         assert_allclose(end, (middle, top), atol=0.01)
         assert f"{100 * hop.by.share:.0f} %" in text
     for hop, (start, _) in zip(hops[1:], arrows, strict=False):
-        middle, _, down = heads[hop.step.layer, hop.step.head]
+        middle, _, down = heads[hop.cell.layer, hop.cell.head]
         assert_allclose(start, (middle, down), atol=0.01)
     (across, above), (middle, _) = arrows[-1]
     assert across == middle
@@ -236,19 +236,19 @@ def check_export(drawn: Thumbnails, hops: Sequence[Hop]) -> None:
     table = drawn.table()
     written = table[table["series"] == "share of the arrow"]
     assert_allclose(written["y"], [hop.by.share for hop in hops], rtol=1e-5)  # from another run
-    names = [f"head {hop.step.layer}.{hop.step.head}" for hop in hops]
+    names = [f"head {hop.cell.layer}.{hop.cell.head}" for hop in hops]
     starts = [*names[1:], "embeddings"]  # it ends at the embeddings
     assert written["x"].tolist() == [f"{a} → {b}" for a, b in zip(starts, names, strict=True)]
 
 
 def test_strongest_path_is_drawn_listed_and_opened(monkeypatch: pytest.MonkeyPatch) -> None:
-    look = Step(2, 7, 8, 1)  # the next head's number differs from its layer's
+    look = HeadCell(2, 7, 8, 1)  # the next head's number differs from its layer's
     chosen = {name: str(n) for name, n in look._asdict().items()}
     at = open_page("head", see="why", text=CATS, **chosen, parts="path")
     model = bundled_model()
     run = gpt2viz.trace(model, CATS)
     hops = strongest_path(model, run, look)
-    assert hops[1].step.layer != hops[1].step.head
+    assert hops[1].cell.layer != hops[1].cell.head
     shown = at.session_state["_shown"].pictures.values()
     (drawn,) = (p for p in shown if isinstance(p, Thumbnails))
     assert drawn.arrows[0].written == f"{100 * hops[0].by.share:.0f} %"
@@ -260,22 +260,22 @@ def test_strongest_path_is_drawn_listed_and_opened(monkeypatch: pytest.MonkeyPat
     assert_allclose(table["share (%)"], [100 * hop.by.share for hop in hops])
     put: list[Any] = []
     monkeypatch.setattr("gpt2viz.app.address.put", lambda _name, value: put.append(value))
-    why._open_hop([(), (hops[1].step,)], 1)
-    assert put.pop() == (hops[1].step,)
-    click = why._follow({(0, 3): (Step(0, 3, 7, 7),)})
+    why._open_hop([(), (hops[1].cell,)], 1)
+    assert put.pop() == (hops[1].cell,)
+    click = why._follow({(0, 3): (HeadCell(0, 3, 7, 7),)})
     click(0, 3, None)
     click(0, 2, None)
-    assert put == [(Step(0, 3, 7, 7),)]
+    assert put == [(HeadCell(0, 3, 7, 7),)]
 
 
 def test_path_moves_with_its_tokens() -> None:
-    steps = parse_steps("1.4:8:2,0.0:2:1")
-    assert steps == (Step(1, 4, 8, 2), Step(0, 0, 2, 1))
-    assert ",".join(map(str, remap_steps(steps, lambda n: n + 1))) == "1.4:9:3,0.0:3:2"
-    assert remap_steps(steps, lambda n: n - 2 if n > 1 else None) == (Step(1, 4, 6, 0),)
+    cells = parse_path("1.4:8:2,0.0:2:1")
+    assert cells == (HeadCell(1, 4, 8, 2), HeadCell(0, 0, 2, 1))
+    assert ",".join(map(str, remap_path(cells, lambda n: n + 1))) == "1.4:9:3,0.0:3:2"
+    assert remap_path(cells, lambda n: n - 2 if n > 1 else None) == (HeadCell(1, 4, 6, 0),)
     for wrong in ("", "1.4:8", "a.4:8:2", "1.4:8:2;", "1.4:٨:2"):
         with pytest.raises(ValueError, match=f"^{re.escape(wrong)}$"):
-            parse_steps(wrong)
+            parse_path(wrong)
 
 
 @pytest.fixture

@@ -186,14 +186,14 @@ def test_a_program_registers_its_own_score(own: Score, run: gpt2viz.Trace) -> No
     weights = run.stage("weights", 2)[0]
     assert_allclose(head_scores(run)["mine"][2], weights[:, 1, 0])
     assert own.words == "The first. Added by this program."
-    again = register_score(replace(own, of=weight(1, 1)))
+    again = register_score(replace(own, function=weight(1, 1)))
     assert SCORES["mine"] is again
     assert_allclose(head_scores(run)["mine"][2], weights[:, 1, 1])
     with pytest.raises(PluginError, match=r"'entropy' of this program .* gpt2viz has one of that"):
         register_score(replace(own, name="entropy"))
     with pytest.raises(PluginError, match=r"function, not a gpt2viz\.heads\.Score"):
         register_score(confidence)  # type: ignore[arg-type]
-    register_score(replace(own, of=weight(1, slice(None))))
+    register_score(replace(own, function=weight(1, slice(None))))
     with pytest.raises(PluginError, match=r"'mine' of this program returned the shape \(8, 7\)"):
         head_scores(run)
     failed: list[PluginError] = []

@@ -110,7 +110,7 @@ def real_head(book: Book, text: str) -> dict[str, Any]:
     for n in range(config.n_layer):
         for m, weights in enumerate(view.trace.stage("weights", n)[0]):
             most[n, m] = bool((weights.argmax(axis=1) == np.arange(len(weights))).all())
-            scores[n, m] = float(np.nan_to_num(to_itself.of(weights, view.trace.token_ids)))
+            scores[n, m] = float(np.nan_to_num(to_itself.function(weights, view.trace.token_ids)))
     lonely = view.n_tokens == 1
     book.write(text, lonely=lonely, here=f"{scores[layer, head]:.2f}")
     draw_weights(

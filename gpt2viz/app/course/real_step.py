@@ -10,7 +10,7 @@ import streamlit as st
 from numpy.typing import ArrayLike
 
 from gpt2viz import sampling_distribution
-from gpt2viz.analysis.cell import Step, cell_arithmetic
+from gpt2viz.analysis.cell import HeadCell, cell_arithmetic
 from gpt2viz.app import address, pages, parameters, run_cache
 from gpt2viz.app.course.parts import Book, link, picture, vectors
 from gpt2viz.app.course.written import bracket, decimals, equals, latex_decimals
@@ -45,13 +45,13 @@ def _format(number: float) -> str:
     return numeral(number, ".3f")
 
 
-def cell_of(view: View, layer: int, head: int) -> Step:
+def cell_of(view: View, layer: int, head: int) -> HeadCell:
     """Return the followed token's cell in a head, at the key of its largest weight."""
     query = view.position
-    return Step(layer, head, query, strongest_key(view, layer, head, query))
+    return HeadCell(layer, head, query, strongest_key(view, layer, head, query))
 
 
-def _followed_cell(book: Book, layer: int, head: int) -> Step:
+def _followed_cell(book: Book, layer: int, head: int) -> HeadCell:
     """Return the followed token's cell in a head, and put its parts into the book's values."""
     view = book.view
     at = cell_of(view, layer, head)
@@ -59,7 +59,7 @@ def _followed_cell(book: Book, layer: int, head: int) -> Step:
     return at
 
 
-def link_to_cell(view: View, at: Step) -> None:
+def link_to_cell(view: View, at: HeadCell) -> None:
     """Draw a link to the head, with the cell framed in each of its pictures."""
     both = f"{_quote(view, at.query)} and {_quote(view, at.key)}"
     link(

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gpt2viz import Edit, Reason, explain_row, reason
-from gpt2viz.analysis.cell import Step
+from gpt2viz.analysis.cell import HeadCell
 from gpt2viz.analysis.explanation import Part, Side
 from gpt2viz.analysis.reasons import part_label, token_distance
 from gpt2viz.analysis.scores import induction
@@ -67,7 +67,7 @@ def _text(view: View) -> _Text | None:
     return _Text(text, replace(view, trace=run), twice=True)
 
 
-def _strongest_copy(trace: Trace) -> Step | None:
+def _strongest_copy(trace: Trace) -> HeadCell | None:
     """Return the cell of the best induction head with the largest weight on an induction target.
 
     Layer 0 is left out: no head before it can have written what preceded a token.
@@ -79,7 +79,7 @@ def _strongest_copy(trace: Trace) -> Step | None:
     above, head = map(int, np.unravel_index(scores.argmax(), scores.shape))
     on = np.nan_to_num(trace.stage("weights", above + 1)[0, head]) * targets
     query, key = map(int, np.unravel_index(on.argmax(), on.shape))
-    return Step(above + 1, head, query, key) if on[query, key] > 0 else None
+    return HeadCell(above + 1, head, query, key) if on[query, key] > 0 else None
 
 
 def show(book: Book, text: str) -> None:
@@ -105,10 +105,10 @@ def show(book: Book, text: str) -> None:
     _link_to(pages.HEAD, "See how this weight was made, on Head", read, look)
 
 
-def _weights(view: View, step: Step, key: str) -> None:
+def _weights(view: View, cell: HeadCell, key: str) -> None:
     """Draw a head's weights with one cell framed."""
-    at = replace(view, query=step.query)
-    draw_weights(at, *step[:2], key=key, height=330, column=step.key, numbers=0)
+    at = replace(view, query=cell.query)
+    draw_weights(at, *cell[:2], key=key, height=330, column=cell.key, numbers=0)
 
 
 def take_apart(book: Book) -> dict[str, Any]:
@@ -156,11 +156,11 @@ def parts(book: Book) -> dict[str, Any]:
     return {"pair": pair, "share": percent(pair.share), "ablated": ablated}
 
 
-def _find_earlier_cell(case: Reason) -> Step | None:
+def _find_earlier_cell(case: Reason) -> HeadCell | None:
     """Return the cell that a head among the leading pairs attended to, the key's first, or None."""
     at_key = (case.source_of("key", pair.key_part) for pair in case.pairs)
     at_query = (case.source_of("query", pair.query_part) for pair in case.pairs)
-    return next((step for step in (*at_key, *at_query) if step is not None), None)
+    return next((cell for cell in (*at_key, *at_query) if cell is not None), None)
 
 
 def earlier_cell(book: Book, text: str) -> None:
@@ -196,13 +196,13 @@ def ablate(book: Book, text: str) -> None:
         weight_off=f"{float(weights[row.head, 0, case.key]):.2f}",
         by_sum=f"{row.ablated_part_weight(case.key, part):.2f}",
     )
-    at = Step(row.layer, row.head, row.query, case.key)
+    at = HeadCell(row.layer, row.head, row.query, case.key)
     off = {parameters.EDITS: (edit,), parameters.WHAT_IF: "edits"}
     _link_to(pages.WHAT_IF, f"Switch {part} off, on What if", read, at, off)
 
 
 def _link_to(
-    page: Page, label: str, read: _Text, at: Step, more: dict[Parameter, Any] | None = None
+    page: Page, label: str, read: _Text, at: HeadCell, more: dict[Parameter, Any] | None = None
 ) -> None:
     """Draw a link to the cell on another page."""
     there: dict[Parameter, Any] = {

@@ -15,7 +15,7 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from gpt2viz import STAGE, Stage, TextError, Trace, labels
-from gpt2viz.analysis.cell import CellArithmetic, Step, cell_arithmetic, scores_at
+from gpt2viz.analysis.cell import CellArithmetic, HeadCell, cell_arithmetic, scores_at
 from gpt2viz.analysis.scores import duplicate_token, induction
 from gpt2viz.app import address, output, pages, parameters, prose, run_cache, server_config
 from gpt2viz.app.clicks import Cell, Drag, Dragged
@@ -83,7 +83,7 @@ def _modes(view: View) -> None:
         view = editing.apply(view, edits)
     with choices:
         strongest = strongest_key(view, layer, head, view.position)
-        chosen = Step(layer, head, view.position, controls.key_token(view, strongest))
+        chosen = HeadCell(layer, head, view.position, controls.key_token(view, strongest))
     if mode == "why":
         why.draw(view, chosen)
     else:
@@ -91,7 +91,7 @@ def _modes(view: View) -> None:
 
 
 def _draw_run(
-    view: View, part: Window, chosen: Step, strongest: int, choices: DeltaGenerator
+    view: View, part: Window, chosen: HeadCell, strongest: int, choices: DeltaGenerator
 ) -> None:
     """Draw every stage of the head's run, and one cell's computation written out."""
     layer, head = chosen.layer, chosen.head
@@ -130,7 +130,7 @@ def strongest_key(view: View, layer: int, head: int, query: int) -> int:
     return int(np.nan_to_num(view.trace.stage("weights", layer, head)[query]).argmax())
 
 
-def _stages(view: View, part: Window, chosen: Step, as_lines: bool) -> list[str]:
+def _stages(view: View, part: Window, chosen: HeadCell, as_lines: bool) -> list[str]:
     """Draw every stage in the order of computation; return the pictures' names.
 
     Stages before the scores are in a column, the scores in a row with their tokens' names once,
@@ -175,7 +175,7 @@ def _equal_widths(labels: Sequence[str], n: int) -> list[float]:
     return [names + side, *[side] * (n - 1)]
 
 
-def _other_distances(view: View, chosen: Step) -> None:
+def _other_distances(view: View, chosen: HeadCell) -> None:
     """Draw the chosen cell's score if its query and key were at other distances."""
     here = chosen.query - chosen.key
     seen = view.model.config.window(chosen.layer) or view.model.config.n_positions
@@ -217,7 +217,7 @@ def _draw_legend(view: View, layer: int) -> None:
 def _draw_stage(
     view: View,
     part: Window,
-    chosen: Step,
+    chosen: HeadCell,
     stage: Stage,
     arrow: str,
     ends: tuple[bool, bool],

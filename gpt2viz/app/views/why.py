@@ -11,7 +11,7 @@ import numpy as np
 import streamlit as st
 
 from gpt2viz import Edit, Reason, explain_row, reason, route
-from gpt2viz.analysis.cell import Step, parse_steps
+from gpt2viz.analysis.cell import HeadCell, parse_path
 from gpt2viz.analysis.explanation import Part, Side
 from gpt2viz.analysis.reasons import strongest_path
 from gpt2viz.app import address, output, pages, parameters, prose, run_cache
@@ -54,32 +54,32 @@ def offer() -> None:
     )
 
 
-def draw(view: View, chosen: Step) -> None:
+def draw(view: View, chosen: HeadCell) -> None:
     """Explain the chosen cell, or a cell further down that was opened from it."""
     expected = "heads of earlier layers, each at the query or key of the one before"
     path = address.values(parameters.WHY, lambda raw: _path(view, chosen, raw), expected)
-    steps = (chosen, *path)
+    cells = (chosen, *path)
     runs, kind = address.switch(parameters.WITHOUT), address.choice(parameters.PARTS, _TABLES)
-    _breadcrumbs(view, steps)
+    _breadcrumbs(view, cells)
     editing.describe_edits(view)
     answer = st.container(key="why_answer")
     drawing, weights = st.columns([8, 5], gap="medium")
     with weights:
-        at = replace(view, query=steps[-1].query)
+        at = replace(view, query=cells[-1].query)
         draw_weights(
             at,
-            *steps[-1][:2],
+            *cells[-1][:2],
             key="why_weights",
             height=380,
-            column=steps[-1].key,
+            column=cells[-1].key,
             legend=False,
             choose=None if path else choose_cell,
         )
-    row = explain_row(view.model, view.trace, *steps[-1][:3])
-    if steps[-1].key not in row.keys:
-        answer.caption(sentence("why.hidden", what=_name_hider(view, steps[-1])))
+    row = explain_row(view.model, view.trace, *cells[-1][:3])
+    if cells[-1].key not in row.keys:
+        answer.caption(sentence("why.hidden", what=_name_hider(view, cells[-1])))
         return
-    case = reason(row, steps[-1].key)
+    case = reason(row, cells[-1].key)
     if not np.isfinite(case.deviation).all():
         answer.caption("The score can't be taken apart: some numbers went beyond float32.")
         return
@@ -97,13 +97,13 @@ def draw(view: View, chosen: Step) -> None:
                 prose.markdown(text)
             if case.pairs:
                 output.table(pair_table(case), "The strongest pairs", formats=_DIGITS)
-            _heads(view, case, steps, runs)
-            _draw_value(view, steps[-1])
+            _heads(view, case, cells, runs)
+            _draw_value(view, cells[-1])
         with parts:
-            _parts(view, case, steps, kind)
+            _parts(view, case, cells, kind)
 
 
-def _strands(view: View, case: Reason, path: tuple[Step, ...]) -> None:
+def _strands(view: View, case: Reason, path: tuple[HeadCell, ...]) -> None:
     """Draw the pairs of parts as lines, shares (%) of the score, the first part highlighted.
 
     A click on a head opens the cell that it attended to.
@@ -129,10 +129,10 @@ def _strands(view: View, case: Reason, path: tuple[Step, ...]) -> None:
     output.code(explain_row, reason, of=[drawn.what])
 
 
-def _open_strand(drawn: Panel, case: Reason, path: tuple[Step, ...]) -> Callable[[str, int], None]:
+def _open_strand(drawn: Panel, case: Reason, path: tuple[HeadCell, ...]) -> Callable[..., None]:
     """Return a callback that opens the cell that a clicked head, of either side, attended to."""
     names = {"query": tuple(drawn.rows.labels), "key": tuple(drawn.columns.labels)}
-    openings: dict[tuple[str, str], Step] = {
+    openings: dict[tuple[str, str], HeadCell] = {
         (side, strand_name(case, side, part)): cell for (side, part), cell in case.sources.items()
     }
 
@@ -143,50 +143,50 @@ def _open_strand(drawn: Panel, case: Reason, path: tuple[Step, ...]) -> Callable
     return clicked
 
 
-def _name_hider(view: View, step: Step) -> str:
+def _name_hider(view: View, cell: HeadCell) -> str:
     """Name what hides a cell's key from its query."""
-    if view.trace.causal and step.key > step.query:
+    if view.trace.causal and cell.key > cell.query:
         return "The mask"
-    edited = view.trace.forbidden is not None and view.trace.forbidden[step.query, step.key]
+    edited = view.trace.forbidden is not None and view.trace.forbidden[cell.query, cell.key]
     return "An edit" if edited else "The layer's window"
 
 
-def _path(view: View, chosen: Step, raw: str) -> tuple[Step, ...]:
+def _path(view: View, chosen: HeadCell, raw: str) -> tuple[HeadCell, ...]:
     """Parse the cells opened, one from another. Raises ``ValueError`` for an impossible one."""
-    steps, above = parse_steps(raw), chosen
-    for step in steps:
-        seen = range(step.query + 1 if view.trace.causal else view.n_tokens)
-        at = step.query in (above.query, above.key) and step.key in seen
-        if not (step.layer < above.layer and step.head < view.model.config.n_head and at):
+    cells, above = parse_path(raw), chosen
+    for cell in cells:
+        seen = range(cell.query + 1 if view.trace.causal else view.n_tokens)
+        at = cell.query in (above.query, above.key) and cell.key in seen
+        if not (cell.layer < above.layer and cell.head < view.model.config.n_head and at):
             raise ValueError(raw)
-        above = step
-    return steps
+        above = cell
+    return cells
 
 
-def _cell_in_words(view: View, step: Step) -> str:
+def _cell_in_words(view: View, cell: HeadCell) -> str:
     """Return a cell as Markdown: "head 1.4, from 8 ·cat to 2 ·sat"."""
-    asks, answers = (f"{n} {literal(view.labels[n])}" for n in (step.query, step.key))
-    return f"head {step.layer}.{step.head}, from {asks} to {answers}"
+    asks, answers = (f"{n} {literal(view.labels[n])}" for n in (cell.query, cell.key))
+    return f"head {cell.layer}.{cell.head}, from {asks} to {answers}"
 
 
-def _breadcrumbs(view: View, steps: Sequence[Step]) -> None:
+def _breadcrumbs(view: View, cells: Sequence[HeadCell]) -> None:
     """Draw the cells opened one from another; each but the last is a button back to it."""
-    if len(steps) == 1:
+    if len(cells) == 1:
         return
     with st.container(key="why_path", horizontal=True, vertical_alignment="center"):
-        for n, step in enumerate(steps[:-1]):
+        for n, cell in enumerate(cells[:-1]):
             st.button(
-                f"H{_cell_in_words(view, step)[1:]}",
+                f"H{_cell_in_words(view, cell)[1:]}",
                 key=f"why_back_{n}",
                 icon=":material/arrow_upward:",
                 type="tertiary",
                 on_click=address.put,
-                args=(parameters.WHY, tuple(steps[1 : n + 1])),
+                args=(parameters.WHY, tuple(cells[1 : n + 1])),
             )
-        prose.markdown(f"→ **{_cell_in_words(view, steps[-1])}**")
+        prose.markdown(f"→ **{_cell_in_words(view, cells[-1])}**")
 
 
-def _heads(view: View, case: Reason, steps: Sequence[Step], runs: dict[str, Any]) -> None:
+def _heads(view: View, case: Reason, cells: Sequence[HeadCell], runs: dict[str, Any]) -> None:
     """Show the cell's weight without each of the heads of the leading pairs.
 
     From the sum and, if switched on, from a run of the whole model; of a long text, for one head.
@@ -201,11 +201,11 @@ def _heads(view: View, case: Reason, steps: Sequence[Step], runs: dict[str, Any]
     )
     run = st.toggle("Run the model without each, too", **runs)
     with st.container(key="why_heads", gap=None):
-        for n, step in enumerate(heads):
-            _head(view, case, steps[-1], step, runs=run and (view.trace.explicit or n == 0))
+        for n, cell in enumerate(heads):
+            _head(view, case, cells[-1], cell, runs=run and (view.trace.explicit or n == 0))
 
 
-def _head(view: View, case: Reason, at: Step, opened: Step, runs: bool) -> None:
+def _head(view: View, case: Reason, at: HeadCell, opened: HeadCell, runs: bool) -> None:
     """Show the weight without one of the heads that wrote to query or key."""
     edits = (*view.trace.edits, Edit("off", opened.layer, opened.head))
     line = st.container(horizontal=True, vertical_alignment="center")
@@ -229,13 +229,13 @@ def _head(view: View, case: Reason, at: Step, opened: Step, runs: bool) -> None:
         page_link(pages.WHAT_IF, "What if", "arrow_forward", changes, help=tip)
 
 
-def _draw_value(view: View, step: Step) -> None:
+def _draw_value(view: View, cell: HeadCell) -> None:
     """Show the cell's contribution to the likeliest next token, by the sources of its value."""
-    token = int(view.trace.logits_at(step.query).argmax())
-    whole = route(view.model, view.trace, token, step.query)
-    parts = whole.opened(step.layer, step.head, step.key)
+    token = int(view.trace.logits_at(cell.query).argmax())
+    whole = route(view.model, view.trace, token, cell.query)
+    parts = whole.opened(cell.layer, cell.head, cell.key)
     word = literal(run_cache.vocabulary(view.trace.key.model)[token])
-    added = numeral(float(whole.heads[step.layer, step.head, step.key]), "+.2f")
+    added = numeral(float(whole.heads[cell.layer, cell.head, cell.key]), "+.2f")
     prose.markdown(sentence("why.carries", token=word, added=added))
     ranked = sorted(parts, key=lambda part: -abs(parts[part]))
     output.table(
@@ -245,7 +245,7 @@ def _draw_value(view: View, step: Step) -> None:
     )
 
 
-def _parts(view: View, case: Reason, steps: Sequence[Step], kind: dict[str, Any]) -> None:
+def _parts(view: View, case: Reason, cells: Sequence[HeadCell], kind: dict[str, Any]) -> None:
     """Draw every pair of parts, or the path along the strongest of them."""
     shown = st.segmented_control(
         "What each pair adds",
@@ -257,19 +257,19 @@ def _parts(view: View, case: Reason, steps: Sequence[Step], kind: dict[str, Any]
         **kind,
     )
     if shown == "path":
-        _strongest(view, steps)
+        _strongest(view, cells)
     else:
-        _table(case, tuple(steps[1:]), raw=shown == "raw")
+        _table(case, tuple(cells[1:]), raw=shown == "raw")
 
 
-def _strongest(view: View, steps: Sequence[Step]) -> None:
+def _strongest(view: View, cells: Sequence[HeadCell]) -> None:
     """Draw the strongest path on the map of heads and as a table; a click on a head opens it."""
-    hops = strongest_path(view.model, view.trace, steps[-1])
+    hops = strongest_path(view.model, view.trace, cells[-1])
     if not hops:
         prose.caption("There is no path: the query sees a single key.")
         return
     openings = {
-        (hop.step.layer, hop.step.head): (*steps[1:], *(later.step for later in hops[1 : n + 1]))
+        (hop.cell.layer, hop.cell.head): (*cells[1:], *(later.cell for later in hops[1 : n + 1]))
         for n, hop in enumerate(hops)
     }
     every = run_cache.every_head(view.trace.key, False)
@@ -279,9 +279,9 @@ def _strongest(view: View, steps: Sequence[Step]) -> None:
     output.code(strongest_path, thumbnails, of=[drawn.what])
     output.table(
         {
-            "head": [f"{hop.step.layer}.{hop.step.head}" for hop in hops],
-            "from": [f"{hop.step.query} {view.labels[hop.step.query]}" for hop in hops],
-            "to": [f"{hop.step.key} {view.labels[hop.step.key]}" for hop in hops],
+            "head": [f"{hop.cell.layer}.{hop.cell.head}" for hop in hops],
+            "from": [f"{hop.cell.query} {view.labels[hop.cell.query]}" for hop in hops],
+            "to": [f"{hop.cell.key} {view.labels[hop.cell.key]}" for hop in hops],
             "strongest part": [str(hop.by) for hop in hops],
             "share (%)": [100 * hop.by.share for hop in hops],
         },
@@ -296,12 +296,12 @@ def _strongest(view: View, steps: Sequence[Step]) -> None:
     )
 
 
-def _open_hop(openings: Sequence[tuple[Step, ...]], hop: int) -> None:
+def _open_hop(openings: Sequence[tuple[HeadCell, ...]], hop: int) -> None:
     """Open the cell of a hop of the path. For callbacks."""
     address.put(parameters.WHY, openings[hop])
 
 
-def _follow(openings: dict[tuple[int, int], tuple[Step, ...]]) -> Callable[..., None]:
+def _follow(openings: dict[tuple[int, int], tuple[HeadCell, ...]]) -> Callable[..., None]:
     """Return a callback that opens the cell of a clicked head of the path."""
 
     def clicked(layer: int, head: int, _token: int | None) -> None:
@@ -311,7 +311,7 @@ def _follow(openings: dict[tuple[int, int], tuple[Step, ...]]) -> Callable[..., 
     return clicked
 
 
-def _table(case: Reason, path: tuple[Step, ...], *, raw: bool) -> None:
+def _table(case: Reason, path: tuple[HeadCell, ...], *, raw: bool) -> None:
     """Draw every pair of parts with the sums, and check that they add up to the score."""
     picture = reason_map(case, raw=raw)
     score = float(case.row.scores[case.row.row_of(case.key)])
@@ -331,16 +331,16 @@ def _table(case: Reason, path: tuple[Step, ...], *, raw: bool) -> None:
 
 
 def _open(
-    drawn: Panel, openings: dict[tuple[Side, Part], Step], path: tuple[Step, ...]
+    drawn: Panel, openings: dict[tuple[Side, Part], HeadCell], path: tuple[HeadCell, ...]
 ) -> Callable[[Cell], None]:
     """Return a callback: a click on a head's column opens the key's head, on *sum* the query's."""
     rows, columns = tuple(drawn.rows.labels), tuple(drawn.columns.labels)
-    by_name = {(side, str(part)): step for (side, part), step in openings.items()}
+    by_name = {(side, str(part)): opened for (side, part), opened in openings.items()}
 
     def clicked(cell: Cell) -> None:
         column = columns[cell.column]
-        step = by_name.get(("query", rows[cell.row]) if column == SUM else ("key", column))
-        if step is not None:
-            address.put(parameters.WHY, (*path, step))
+        opened = by_name.get(("query", rows[cell.row]) if column == SUM else ("key", column))
+        if opened is not None:
+            address.put(parameters.WHY, (*path, opened))
 
     return clicked
