@@ -30,7 +30,7 @@ def passages(folder: Path) -> Path:
     """Write the passages of the bundled model's survey into a file for each document."""
     model = gpt2viz.load_model()
     sizes = model.config.n_layer, model.config.n_head
-    made = read_survey(BUNDLED, model.weights, *sizes) if model.weights else None
+    made = read_survey(BUNDLED, model.weight_files, *sizes) if model.weight_files else None
     for passage in made.best if made else ():
         with (folder / f"{passage.document}.txt").open("a", encoding="utf-8") as file:
             file.write(passage.text + "\n")

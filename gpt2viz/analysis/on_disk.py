@@ -76,7 +76,7 @@ def load_or_make(model: Model, what: str, make: Callable[[], Arrays]) -> Arrays:
 
 
 def _path(model: Model, what: str) -> Path | None:
-    folder, weights = settings.cache(), model.weights
+    folder, weights = settings.cache(), model.weight_files
     if folder is None or weights is None or not weights.sha256:
         return None
     decides = what, weights.sha256, model.config, sha256_of(*_CODE)

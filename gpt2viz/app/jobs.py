@@ -234,7 +234,7 @@ def _read(model_name: str, job: Job) -> WeightNumbers:
 
 def read_weights(model: Model) -> Job:
     """Start reading a named model's weights, ``WeightNumbers``, and wait ``WAIT`` seconds."""
-    reading = _reading(model.name, repr(model.weights))
+    reading = _reading(model.name, repr(model.weight_files))
     reading.start()
     reading.wait(reading.began + WAIT)
     return reading

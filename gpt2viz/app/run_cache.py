@@ -422,7 +422,7 @@ def training(model_name: str) -> TrainingRecord | None:
 def survey(model_name: str) -> Survey | None:
     """Return the survey beside a model, or None. Raises ``CheckpointError`` for a broken one."""
     model = load(model_name)
-    if model.weights is None:
+    if model.weight_files is None:
         return None
     sizes = (model.config.n_layer, model.config.n_head)
-    return read_survey(model_folders()[model_name], model.weights, *sizes)
+    return read_survey(model_folders()[model_name], model.weight_files, *sizes)

@@ -92,7 +92,7 @@ def about(trace: Trace, what: str, layer: int | None = None, head: int | None = 
     return About(
         what=what,
         model=trace.model_name,
-        sha256=trace.weights.sha256 if trace.weights else "",
+        sha256=trace.weight_files.sha256 if trace.weight_files else "",
         text=trace.text,
         n_tokens=len(trace.token_ids),
         layer=layer,

@@ -34,7 +34,7 @@ from gpt2viz.settings import BUNDLED as BUNDLED
 class Model:
     """A network in eval mode with its tokenizer; ``name`` is its folder's unless given.
 
-    ``weights`` are the files that it was read from, if any, for their checksum. ``set_aside``
+    ``weight_files`` are those it was read from, if any, for their checksum. ``set_aside``
     are the tensors of other tasks' heads, such as a classifier's ``score.weight``: they aren't run,
     and the trunk below such a head is run unchanged.
     """
@@ -43,7 +43,7 @@ class Model:
     config: ModelConfig
     network: Transformer = field(repr=False)
     tokenizer: Tokenizer = field(repr=False)
-    weights: WeightFiles | None = field(default=None, repr=False)
+    weight_files: WeightFiles | None = field(default=None, repr=False)
     set_aside: tuple[str, ...] = ()
 
     @property

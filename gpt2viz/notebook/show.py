@@ -139,7 +139,7 @@ def show(
     notes = tuple(_notes(data, facts, read))
     title = _title(data, facts, read) if title is None else title
     run = attention if isinstance(attention, Trace) else None
-    session = partial(session_of, run.key, run.text, run.weights) if run else None
+    session = partial(session_of, run.key, run.text, run.weight_files) if run else None
     return AttentionView(title, notes, tuple(read.layers), about, read.parts | pixels, session)
 
 

@@ -144,7 +144,7 @@ def _check_weights(
     about: Mapping[str, str], model: Model, embedded: torch.Tensor, ids: list[int]
 ) -> None:
     """Refuse another model's file: by the checksum, if there is one, and by its embeddings."""
-    mine = model.weights.sha256 if model.weights else ""
+    mine = model.weight_files.sha256 if model.weight_files else ""
     known = bool(mine and about["sha256"])
     embedding = model.network.embedding.weight
     if (known and mine != about["sha256"]) or not torch.equal(embedding[ids].cpu(), embedded):

@@ -147,7 +147,7 @@ def run_of(session: Session, model: Model | None = None) -> Trace:
     parameters = session.parameters
     if model is None:
         model = load_model(parameters["model"]) if "model" in parameters else load_model()
-    if not session.is_of(model.weights):
+    if not session.is_of(model.weight_files):
         raise ExportError(f"The model {model.name} here has other weights than this session's.")
     bos = {"true": True, "false": False}.get(parameters.get("bos", ""))
     ids = model.tokenizer.encode(parameters.get("text", ""), bos=bos)

@@ -122,7 +122,7 @@ class Trace:
     mean_over: str = ""
     patch_from: tuple[int, ...] = ()
     patch_text: str = ""
-    weights: WeightFiles | None = None
+    weight_files: WeightFiles | None = None
     tokens_are_words: bool = False
     reused: int = 0
     spell: Callable[[int], bytes] = bytes
@@ -222,10 +222,10 @@ class Trace:
             raise ArgumentError(f"The model that made the trace is needed, not {model!r:.80}")
         if (model.name, model.config) != (self.model_name, self.config):
             raise ArgumentError(f"this trace was made by {self.model_name}, not by {model.name}")
-        if model.weights is None or self.weights is None:
+        if model.weight_files is None or self.weight_files is None:
             same = np.shares_memory(model.unembedding, self.unembedding)
         else:
-            same = model.weights.is_same(self.weights)
+            same = model.weight_files.is_same(self.weight_files)
         if not same:
             raise ArgumentError(f"this trace was made by another {model.name}, with other weights")
 

@@ -215,7 +215,7 @@ def make_trace(
         graph=network_graph(model.network),
         describe=partial(shape_table, seen.made, masking(causal, hidden is not None)),
         forbidden=hidden,
-        weights=model.weights,
+        weight_files=model.weight_files,
         tokens_are_words=model.tokenizer.tokens_are_words,
         spell=model.tokenizer.token_bytes,
     )

@@ -156,8 +156,8 @@ def checksum(model: Model, in_memory: bool = False) -> str:
     Of its config and parameters if it was ``in_memory``, where it can be changed, or the files have
     changed since.
     """
-    if model.weights and not in_memory and model.weights.sha256:
-        return model.weights.sha256
+    if model.weight_files and not in_memory and model.weight_files.sha256:
+        return model.weight_files.sha256
     content = hashlib.sha256(repr(model.config).encode())
     for weight in model.network.parameters():
         content.update(devices.to_numpy(weight).ravel().data)

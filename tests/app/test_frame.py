@@ -280,7 +280,7 @@ def test_session_resets_parameters_that_it_lacks() -> None:
 def test_notebook_shows_the_apps_session(tmp_path: Path) -> None:
     chosen = {"text": "Dog bites man", "layer": "2", "head": "3", "query": "1", "causal": "false"}
     at = open_page("attention", bos="true", **chosen)
-    sha256 = bundled_model().weights.sha256  # type: ignore[union-attr]
+    sha256 = bundled_model().weight_files.sha256  # type: ignore[union-attr]
     content = Session("Attention", saved_session(at), sha256).to_json()
     (tmp_path / "session.json").write_text(content, encoding="utf-8")
     view = gpt2viz.show(tmp_path / "session.json")
@@ -299,7 +299,7 @@ def test_app_opens_a_notebooks_session(tmp_path: Path) -> None:
     session = open_session(view.save(tmp_path / "session.json"))
     layer, head = divmod(view.about["chosen"], trace.config.n_head)
     assert (layer, session.page) == (1, "Attention")
-    assert session.sha256 == model.weights.sha256  # type: ignore[union-attr]
+    assert session.sha256 == model.weight_files.sha256  # type: ignore[union-attr]
     at = restore_session(open_page("attention", text="A crane ate fish"), dict(session.parameters))
     drawn = heatmaps(at, "one_head")["weights"]
     np.testing.assert_array_equal(drawn, trace.stage("weights", layer, head))

@@ -127,14 +127,14 @@ def test_a_token_of_hyphens_stays_as_it_is_written() -> None:
 
 
 def test_rank_in_the_survey_and_link_to_all_heads() -> None:
-    model = bundled_model()
+    bundled = bundled_model()
     at = open_page("head?see=weights", text=CATS, layer="1", head="2")
     tables = at.session_state["_shown"].tables
     (name,) = [name for name in tables if "over many texts" in name]
     shown = tables[name].set_index("score")
-    assert model.weights is not None
-    stored = read_survey(gpt2viz.BUNDLED, model.weights, *weight_scores(model)["copying"].shape)
-    assert stored is not None
+    sizes = weight_scores(bundled)["copying"].shape
+    stored = bundled.weight_files and read_survey(gpt2viz.BUNDLED, bundled.weight_files, *sizes)
+    assert stored
     for score, every in stored.mean.items():
         assert shown["mean"][score] == every[1, 2]
         assert shown["± (95 %)"][score] == stored.margin[score][1, 2]

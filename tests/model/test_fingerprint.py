@@ -119,15 +119,15 @@ def test_relative_paths_are_resolved_when_loaded(
     gpt2viz.trace(here, IDS).check_made_by(x)
     with pytest.raises(ValueError, match="made by another ckpt"):
         gpt2viz.trace(here, IDS).check_made_by(there)
-    assert here.weights is not None
-    assert len(here.weights.sha256) == 64
+    assert here.weight_files is not None
+    assert len(here.weight_files.sha256) == 64
 
 
 @pytest.mark.parametrize("by_hand", [True, False], ids=["made by hand", "files written to"])
 def test_models_without_a_usable_checksum_differ(
     twins: tuple[gpt2viz.Model, gpt2viz.Model], tmp_path: Path, by_hand: bool
 ) -> None:
-    x, y = (replace(model, weights=None) for model in twins) if by_hand else twins
+    x, y = (replace(model, weight_files=None) for model in twins) if by_hand else twins
     for parent in "xy":
         with (tmp_path / parent / "ckpt" / "model.safetensors").open("ab") as file:
             file.write(b" ")

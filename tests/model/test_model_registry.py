@@ -46,10 +46,10 @@ def test_python_and_commands_find_the_same_models(fetched: Path, run: Run) -> No
         assert model_registry.find(given) == (name, folder)
         model = gpt2viz.load_model(given)
         assert (model.name, model.config.n_layer) == (name, 4 if name == "stories" else 3)
-        assert model.weights is not None
+        assert model.weight_files is not None
         traced = run("trace", "A", "-m", given, "--json")
         assert json.loads(traced.stdout)["model"] == name
-        assert json.loads(traced.stdout)["sha256"] == model.weights.sha256
+        assert json.loads(traced.stdout)["sha256"] == model.weight_files.sha256
     assert gpt2viz.load_model(fetched).name == "someone/tiny"
     assert gpt2viz.load_model("gpt2", "other").name == "other"
 

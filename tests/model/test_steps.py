@@ -153,16 +153,16 @@ def test_packed_weights_are_decoded_near_the_originals(packed: Path) -> None:
             assert ((weight - first[name]).abs().numpy() <= apart * 0.5001).all(), name
             spread = first[name].std(dim=1, unbiased=False).numpy()[:, None]
             assert_allclose(apart, spread / 8, rtol=1e-5)  # 5 bits: an eighth of the deviation
-    assert steps[10].weights is not None
-    assert steps[10].weights.files == ((packed / "steps" / "step-10.safetensors").absolute(),)
+    assert steps[10].weight_files is not None
+    assert steps[10].weight_files.files == ((packed / "steps" / "step-10.safetensors").absolute(),)
 
 
 def test_the_model_itself_is_the_last_step(packed: Path) -> None:
     model, last = gpt2viz.load_model(packed), gpt2viz.load_steps(packed)[300]
     assert torch.equal(model.network.wte.weight, last.network.wte.weight)
-    assert model.weights is not None
-    assert last.weights is not None
-    assert model.weights.is_same(last.weights)
+    assert model.weight_files is not None
+    assert last.weight_files is not None
+    assert model.weight_files.is_same(last.weight_files)
 
 
 def test_packing_keeps_zero_rows_and_outliers(tmp_path: Path) -> None:

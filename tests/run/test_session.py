@@ -54,7 +54,7 @@ def test_invalid_sessions_are_refused_in_one_sentence(subtests: pytest.Subtests)
 
 
 def session(trace: gpt2viz.Trace) -> Session:
-    return session_of(trace.key, trace.text, trace.weights)
+    return session_of(trace.key, trace.text, trace.weight_files)
 
 
 def test_run_with_edits_opens_on_what_if() -> None:

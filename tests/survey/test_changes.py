@@ -46,7 +46,7 @@ def with_noise(model: Model, size: float, seed: int = 1, only: str = "") -> Mode
         for name, weight in network.named_parameters():
             if only in name:
                 weight.add_(size * torch.randn(weight.shape, generator=generator))
-    return replace(model, name="after", network=network, weights=None)
+    return replace(model, name="after", network=network, weight_files=None)
 
 
 def expected(before: Oracle, after: Oracle, ids: list[int]) -> np.ndarray:
@@ -175,7 +175,7 @@ def plant_head(model: Model, layer: int, head: int, seed: int, steps: int = 0) -
         with torch.no_grad():
             writing[own] -= 0.05 * slope[own]
     writing.requires_grad_(False)
-    return replace(model, name="after", network=network, weights=None)
+    return replace(model, name="after", network=network, weight_files=None)
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -254,7 +254,7 @@ def _is_same_model(session: Session) -> bool:
         return True
     if name not in run_cache.model_folders():
         raise ExportError(sentence("save.no_model", model=f"{name!r:.60}"))
-    return session.is_of(run_cache.load(name).weights)
+    return session.is_of(run_cache.load(name).weight_files)
 
 
 def draw_numbers() -> None:
