@@ -98,7 +98,7 @@ def test_choices_move_nothing_and_popovers_are_in_view(open_page: Visit) -> None
     assert fills[0] != fills[1]
 
 
-def test_score_matrices_of_a_head_are_aligned(open_page: Visit) -> None:
+def test_score_matrices_are_aligned_and_a_presented_table_fits(open_page: Visit) -> None:
     for width, text in ((1440, " unbelievable fishermen" * 20), (1280, None), (1920, None)):
         page = open_page("head", width, text=text, present=str(width == 1920).lower())
         boxes = page.locator(".st-key-score_pairs .tiles").evaluate_all(
@@ -107,12 +107,13 @@ def test_score_matrices_of_a_head_are_aligned(open_page: Visit) -> None:
         )
         for side in zip(*boxes, strict=True):
             assert max(side) - min(side) < 4
+    table = open_page("find", present="true").get_by_test_id("stDataFrame").first
+    assert sum(box_of(table)[side] for side in ("x", "width")) < 1440
 
 
 def test_theme_persists_across_pages_and_reloads(visit: Visit) -> None:
     page = visit("shapes", text="Dog bites man", layer=1)
-    app = page.locator(".stApp")
-    light, dark = "rgb(255, 255, 255)", "rgb(18, 20, 28)"
+    app, light, dark = page.locator(".stApp"), "rgb(255, 255, 255)", "rgb(18, 20, 28)"
     expect(app).to_have_css("background-color", light)
     page.locator(".st-key-theme button").filter(visible=True).click()
     expect(app).to_have_css("background-color", dark)
@@ -142,8 +143,7 @@ def test_menu_opens_a_page_by_keyboard(open_page: Visit) -> None:
 def test_first_pages_link_is_right_on_a_page_without_pictures(open_page: Visit) -> None:
     page = open_page("shapes", text="")
     act(page, page.get_by_text("Causal mask").click)
-    first = page.locator(".st-key-menu a").first
-    expect(first).to_have_attribute("href", "./?text=&causal=false")
+    expect(page.locator(".st-key-menu a").first).to_have_attribute("href", "./?text=&causal=false")
 
 
 def test_menu_links_work_while_a_popover_is_open(open_page: Visit) -> None:

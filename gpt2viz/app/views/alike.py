@@ -99,12 +99,11 @@ def _pick_pattern(view: View) -> tuple[Kind, int, tuple[PatternCell, ...]]:
         on_change=begin_anew,
         **bound,
     )
-    _, name, default = _PATTERNS[kind]
-    n = default
+    _, name, n = _PATTERNS[kind]
     if name:
         least = 0 if kind in ("back", "column") else 1
-        counts = range(least, max(view.n_tokens, default + 1))
-        n = st.selectbox(name, **address.choice(parameters.N, counts, default))
+        counts = range(least, max(view.n_tokens, n + 1))
+        n = st.selectbox(name, **address.choice(parameters.N, counts, n))
     if cells:
         st.button(
             f"Clear {len(cells)} painted cell{'s' if len(cells) > 1 else ''}",
