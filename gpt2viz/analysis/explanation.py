@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpt2viz.analysis.circuits import Positions, Reading, reading, rotate
-from gpt2viz.arrays import Array, Numbers
+from gpt2viz.arrays import Array, Numbers, Pairs
 from gpt2viz.errors import ArgumentError, PlaceError
 from gpt2viz.labels import pluralize
 from gpt2viz.model.checkpoint import Model
@@ -187,9 +187,7 @@ class RowExplanation:
         less = of_query + self._stream.dot_keys(self.keys, rest, index)
         return float(self._softmax(self.scores - less)[n])
 
-    def by_token(
-        self, query_parts: NDArray[np.bool_], key: int, carried: Mapping[Part, Array]
-    ) -> Numbers:
+    def by_token(self, query_parts: Pairs, key: int, carried: Mapping[Part, Array]) -> Numbers:
         """The addition to q·k of each token of the vocabulary in place of a key's own: (n_vocab,).
 
         ``query_parts`` (n,) selects parts of the query; ``carried`` has the key's parts that carry

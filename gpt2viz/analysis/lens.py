@@ -18,7 +18,7 @@ from gpt2viz.analysis.cell import HeadCell
 from gpt2viz.analysis.comparison import stream_sites, vector_at
 from gpt2viz.analysis.explanation import Part, value_parts
 from gpt2viz.analysis.sampling import CHUNK
-from gpt2viz.arrays import Numbers, largest
+from gpt2viz.arrays import Array, Numbers, largest
 from gpt2viz.errors import ArgumentError
 from gpt2viz.labels import pluralize
 from gpt2viz.model.checkpoint import Model
@@ -98,7 +98,7 @@ def logit_lens(
     return LogitLens(sites, tuple(chosen), top, probability, entropy, rank, answer)
 
 
-def _stream_logits(model: Model, stream: NDArray[np.float32]) -> Tensor:
+def _stream_logits(model: Model, stream: Array) -> Tensor:
     """Final norm and unembedding: streams (…, C) -> logits (…, n_vocab) in double.
 
     With ``forward``, which calls no hooks: a run in another thread may have hooked the modules.

@@ -28,10 +28,9 @@ from typing import NamedTuple
 import numpy as np
 import torch
 import torch.nn.functional as F
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from gpt2viz.arrays import Numbers
+from gpt2viz.arrays import Numbers, Pairs
 from gpt2viz.errors import ArgumentError
 from gpt2viz.labels import sentence
 from gpt2viz.model import devices
@@ -193,7 +192,7 @@ def _weight_change(name: str, a: Tensor, b: Tensor) -> WeightChange:
     return WeightChange(name, tuple(a.shape), relative, int((held < 0.99).sum()) + 1)
 
 
-def equal_heads(before: Model, after: Model) -> NDArray[np.bool_]:
+def equal_heads(before: Model, after: Model) -> Pairs:
     """True for every head whose weights, with the norm before them, are bit for bit the same:
     (n_layer, n_head)."""
     equal = np.zeros((before.config.n_layer, before.config.n_head), dtype=bool)

@@ -18,13 +18,13 @@ from pathlib import Path
 from typing import get_args
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gpt2viz import settings
 from gpt2viz.analysis.circuits import HeadCircuit, Into
 from gpt2viz.analysis.composition import Composition, composition
 from gpt2viz.analysis.scores import Scores
 from gpt2viz.analysis.weight_scores import weight_scores
+from gpt2viz.arrays import Numbers
 from gpt2viz.files import whole
 from gpt2viz.model.checkpoint import Model
 from gpt2viz.model.fingerprint import sha256_of
@@ -32,7 +32,7 @@ from gpt2viz.model.fingerprint import sha256_of
 #: The most bytes of all files together; the least recently used one is deleted first.
 LARGEST = 500_000_000
 
-Arrays = Mapping[str, NDArray[np.float64]]
+Arrays = Mapping[str, Numbers]
 #: Called with the share that is done; an exception that it raises ends the work.
 Progress = Callable[[float], object]
 

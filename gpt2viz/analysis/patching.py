@@ -36,7 +36,7 @@ from gpt2viz.run.stages import module_of
 from gpt2viz.run.trace import Trace
 from gpt2viz.run.tracer import reference_run, token_id, token_ids, trace
 
-N = TypeVar("N", float, NDArray[np.float64])
+N = TypeVar("N", float, Numbers)
 Direction = Literal["denoise", "noise"]
 #: One next token, or two, each by its id or its text.
 Answer = int | str | Sequence[int | str]

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpt2viz.analysis.scores import Scores
-from gpt2viz.arrays import Array, Pairs
+from gpt2viz.arrays import Array, Numbers, Pairs
 from gpt2viz.model.mask import hidden_pairs
 from gpt2viz.run.trace import Trace
 
@@ -114,7 +114,7 @@ def _cell(text: str) -> Cell:
 BLOCK_BYTES = 128 * 2**20
 
 
-def similarities(trace: Trace) -> NDArray[np.float64]:
+def similarities(trace: Trace) -> Numbers:
     """Cosine similarity of every pair of heads' weights: (H, H), in [0, 1].
 
     H = n_layer · n_head heads, layer by layer. As ``patterns.likeness``: ⟨w, u⟩ / (‖w‖ · ‖u‖) over
@@ -136,5 +136,5 @@ def similarities(trace: Trace) -> NDArray[np.float64]:
         products += rows @ rows.T
     lengths = np.sqrt(np.diagonal(products))
     with np.errstate(invalid="ignore"):
-        cosine: NDArray[np.float64] = np.clip(products / np.outer(lengths, lengths), 0, 1)
+        cosine: Numbers = np.clip(products / np.outer(lengths, lengths), 0, 1)
     return cosine

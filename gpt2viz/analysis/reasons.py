@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from gpt2viz.analysis.cell import HeadCell
 from gpt2viz.analysis.explanation import Part, RowExplanation, Side, explain_row
 from gpt2viz.analysis.scores import first_token, weight_on
-from gpt2viz.arrays import Array, largest
+from gpt2viz.arrays import Array, Numbers, Pairs, largest
 from gpt2viz.labels import sentence
 from gpt2viz.model.checkpoint import Model
 from gpt2viz.run.edits import attention_is_off, head_scale_factors
@@ -101,7 +101,7 @@ class Rule:
     measured: str
     measure: Callable[[Reason], float]
     source: str
-    looked_for: Callable[[Reason], NDArray[np.bool_]] | None = None
+    looked_for: Callable[[Reason], Pairs] | None = None
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -120,7 +120,7 @@ class Reason:
         return float(self.row.weights[self.row.row_of(self.key)])
 
     @cached_property
-    def deviation(self) -> NDArray[np.float64]:
+    def deviation(self) -> Numbers:
         """The key's score minus the row's mean, by pairs of parts: (n, n), rows for the query's."""
         return self.row.deviation(self.key)
 
@@ -199,11 +199,11 @@ class Reason:
         parts: dict[Side, Part] = {"query": self.row.names[i], "key": self.row.names[j]}
         return {side: part for side, part in parts.items() if part.kind == "head"}
 
-    def share(self, query_parts: NDArray[np.bool_], key_parts: NDArray[np.bool_]) -> float:
+    def share(self, query_parts: Pairs, key_parts: Pairs) -> float:
         """The share of ``raised`` that all pairs of some parts (n,) make up together."""
         return float(self.deviation[np.ix_(query_parts, key_parts)].sum()) / self.raised
 
-    def reads_from(self, side: Side, tokens: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    def reads_from(self, side: Side, tokens: Pairs) -> Pairs:
         """Mark the parts of query or key that come from some tokens (T,) of the text: (n,).
 
         The part "token" comes from the token at that position, a head's part from tokens that got
@@ -219,7 +219,7 @@ class Reason:
             ]
         )  # fmt: skip
 
-    def rivals(self, query_parts: NDArray[np.bool_], tokens: NDArray[np.bool_]) -> float:
+    def rivals(self, query_parts: Pairs, tokens: Pairs) -> float:
         """The share of the vocabulary's other tokens that would score as high as one of the text's.
 
         ``tokens`` (T,) are the positions of that token. Each other token of the vocabulary replaces
@@ -235,7 +235,7 @@ class Reason:
         token = self.ids[tokens][0]
         return float((np.delete(scores, token) >= scores[token]).sum() / max(1, len(scores) - 1))
 
-    def part(self, name: str) -> NDArray[np.bool_]:
+    def part(self, name: str) -> Pairs:
         """A mask that selects one part by its name: (n,)."""
         return np.array([part == name for part in self.row.names])
 
@@ -310,12 +310,12 @@ def reason(row: RowExplanation, key: int) -> Reason:
     return Reason(row, key)
 
 
-def _own_parts(case: Reason) -> NDArray[np.bool_]:
+def _own_parts(case: Reason) -> Pairs:
     """The query's parts that come from its own token, wherever it occurs."""
     return case.reads_from("query", case.ids == case.ids[case.row.query])
 
 
-def _match_share(case: Reason, tokens: NDArray[np.bool_]) -> float:
+def _match_share(case: Reason, tokens: Pairs) -> float:
     """The share of the pairs of the query's own token with the token at some positions (T,).
 
     0 if too many other tokens would score as high: the head isn't looking for that token.
@@ -324,15 +324,15 @@ def _match_share(case: Reason, tokens: NDArray[np.bool_]) -> float:
     return share if share >= HALF and case.rivals(own, tokens) <= RARE else 0.0
 
 
-def _token_before(case: Reason) -> NDArray[np.bool_]:
+def _token_before(case: Reason) -> Pairs:
     """Mark the token before the key."""
-    before: NDArray[np.bool_] = np.arange(len(case.ids)) == case.key - 1
+    before: Pairs = np.arange(len(case.ids)) == case.key - 1
     return before
 
 
-def _key_token(case: Reason) -> NDArray[np.bool_]:
+def _key_token(case: Reason) -> Pairs:
     """Mark the key's token, wherever it occurs."""
-    alike: NDArray[np.bool_] = case.ids == case.ids[case.key]
+    alike: Pairs = case.ids == case.ids[case.key]
     return alike
 
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from gpt2viz.arrays import Array, largest
+from gpt2viz.arrays import Array, Numbers, largest
 from gpt2viz.errors import ArgumentError
 from gpt2viz.run.trace import Trace, check_trace
 
-Probabilities = NDArray[np.float64]
+Probabilities = Numbers
 
 #: Positions whose logits are computed together: 64 × 50,257 of them take 26 MB in double.
 CHUNK = 64

@@ -27,7 +27,7 @@ from gpt2viz.analysis.words import group_words, word_starts
 from gpt2viz.anatomy.card import Card, read_card
 from gpt2viz.anatomy.training_record import TrainingRecord, read_record
 from gpt2viz.app import describe, metrics, server_config
-from gpt2viz.arrays import Array, largest
+from gpt2viz.arrays import Array, Numbers, largest
 from gpt2viz.labels import bidi_isolate, label
 from gpt2viz.model import hub, preload
 from gpt2viz.model.checkpoint import weight_bytes
@@ -342,7 +342,7 @@ def routes(key: RunKey, next_tokens: Sequence[int]) -> list[dict[str, Any]]:
     return made
 
 
-def _largest_heads(values: NDArray[np.float64]) -> list[tuple[int, int, float]]:
+def _largest_heads(values: Numbers) -> list[tuple[int, int, float]]:
     """Return (layer, head, value) of the heads with the largest |value| in (n_layer, n_head)."""
     flat, n_head = largest(np.abs(values).ravel(), _HEADS).tolist(), values.shape[1]
     heads = [(*divmod(n, n_head), float(values.flat[n])) for n in flat]

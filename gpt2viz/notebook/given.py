@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from gpt2viz.arrays import Array
+from gpt2viz.arrays import Array, Pairs
 from gpt2viz.errors import AttentionError
 from gpt2viz.labels import label, pluralize
 from gpt2viz.model.byte_letters import decode_tokens
@@ -88,8 +88,8 @@ def check(attention: Any, tokens: Any, ids: Any, stage: str, text: int | None, p
     return Given(len(layers), layer, queries, keys, model, filled, notes, patches)
 
 
-def _fills(scores: Array) -> NDArray[np.bool_]:
-    filled: NDArray[np.bool_] = np.isfinite(scores) & (scores <= FILL)
+def _fills(scores: Array) -> Pairs:
+    filled: Pairs = np.isfinite(scores) & (scores <= FILL)
     return filled
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpt2viz.analysis.top_attention import TopAttention, strongest_links
-from gpt2viz.arrays import Array, Pairs
+from gpt2viz.arrays import Array, Numbers, Pairs
 from gpt2viz.errors import AttentionError
 from gpt2viz.labels import numeral, percent, pluralize, sentence
 from gpt2viz.notebook.given import FILL, Given, check
@@ -70,7 +70,7 @@ class _Facts(NamedTuple):
     quantity: str
     hidden: Pairs
     nothing: str
-    sums: NDArray[np.float64]
+    sums: Numbers
 
     @property
     def ends(self) -> tuple[float, float]:

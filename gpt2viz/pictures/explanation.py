@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gpt2viz.arrays import Array, Pairs, largest
+from gpt2viz.arrays import Array, Numbers, Pairs, largest
 from gpt2viz.labels import percent, shorten
 from gpt2viz.pictures.every_head import Arrow, Thumbnails
 from gpt2viz.pictures.lines import Lines, lines
@@ -89,9 +89,7 @@ def reason_map(case: Reason, *, raw: bool = False) -> Heatmaps:
     return parts_map(f"{what}, by who wrote", row.names, table, quantity)
 
 
-def parts_map(
-    what: str, names: Sequence[str], table: NDArray[np.float64], quantity: str
-) -> Heatmaps:
+def parts_map(what: str, names: Sequence[str], table: Numbers, quantity: str) -> Heatmaps:
     """A table (n, n) of pairs of parts, with its sums in one more row and column.
 
     A side with more than ``MOST`` parts shows those with the largest numbers, in their order, and
@@ -127,9 +125,7 @@ def parts_map(
     )
 
 
-def _gather(
-    table: NDArray[np.float64], names: Sequence[str]
-) -> tuple[NDArray[np.float64], list[str]]:
+def _gather(table: Numbers, names: Sequence[str]) -> tuple[Numbers, list[str]]:
     """The rows with the largest numbers, and the sum of the others: up to (MOST + 1, …)."""
     if len(names) <= MOST:
         return table, list(names)

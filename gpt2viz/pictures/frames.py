@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from gpt2viz.arrays import Array
+from gpt2viz.arrays import Array, Numbers, Pairs
 from gpt2viz.labels import label, numeral, shorten
 from gpt2viz.pictures.palette import Palette, shades
 from gpt2viz.pictures.panel import Axis, Panel
@@ -153,10 +153,10 @@ def closing_mask(
 
 def _panel(
     title: str,
-    values: NDArray[np.float64],
+    values: Numbers,
     quantity: str,
     words: Sequence[str],
-    hidden: NDArray[np.bool_],
+    hidden: Pairs,
 ) -> Panel:
     """One of the matrices as a panel."""
     axes = Axis("query", words), Axis("key", words)
@@ -176,8 +176,8 @@ def _names(words: Sequence[str], wide: float, second: float) -> Iterator[Mark]:
 
 def _cells(
     name: str,
-    values: NDArray[np.float64],
-    hidden: NDArray[np.bool_],
+    values: Numbers,
+    hidden: Pairs,
     left: float,
     wide: float,
     role: str,

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gpt2viz.analysis.words import group_words, word_starts
 from gpt2viz.arrays import Array, Pairs
@@ -176,7 +175,7 @@ class Measure:
 
     values: Array
     labels: Sequence[str]
-    hidden: NDArray[np.bool_]
+    hidden: Pairs
     quantity: str
     hidden_text: str
     hidden_name: str

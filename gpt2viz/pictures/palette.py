@@ -16,6 +16,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from gpt2viz.arrays import Array, Pairs
+
 ColorScale = list[tuple[float, str]]
 
 #: Text on a colour. Either black or white has a contrast of 4.5:1 with any colour
@@ -133,7 +135,7 @@ DARK = Palette(
 )
 
 
-def chessboard(cells: NDArray[np.bool_]) -> NDArray[np.float32]:
+def chessboard(cells: Pairs) -> Array:
     """Alternate 0 and 1 where ``cells`` (rows, columns) are True, else NaN: for the masked greys.
 
     A square is one cell, or several if they are small.

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
+from gpt2viz.arrays import Numbers
 from gpt2viz.labels import percent, pluralize, shorten
 from gpt2viz.pictures.panel import Axis, Panel
 from gpt2viz.pictures.picture import Curve, Curves, Heatmaps
@@ -37,7 +37,7 @@ class Shares:
     """
 
     stage: str
-    values: NDArray[np.float64]
+    values: Numbers
     exact: int
 
     @property
@@ -49,9 +49,9 @@ class Shares:
         return f"{name}: first-order estimate{f' from layer {self.exact} on' * bool(self.exact)}"
 
 
-def patched_shares(sweep: PatchSweep | PathSweep) -> NDArray[np.float64]:
+def patched_shares(sweep: PatchSweep | PathSweep) -> Numbers:
     """The share of the way from the patched run to the one that the piece comes from."""
-    shares: NDArray[np.float64]
+    shares: Numbers
     shares = sweep.restored if sweep.direction == "denoise" else 1 - sweep.restored
     return shares
 
@@ -126,7 +126,7 @@ def peak(known: Sequence[Shares]) -> float:
     return max([1.0, *largest])
 
 
-def path_maps(what: str, restored: NDArray[np.float64], *, height: int) -> Heatmaps:
+def path_maps(what: str, restored: Numbers, *, height: int) -> Heatmaps:
     """Shares (3, layers, n_head) of paths into a head's q, k and v, from every earlier head.
 
     A click carries the earlier head's layer as row and its number as column.

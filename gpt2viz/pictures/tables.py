@@ -10,7 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from gpt2viz.analysis.cell import CellArithmetic
-from gpt2viz.arrays import largest
+from gpt2viz.arrays import Numbers, largest
 from gpt2viz.labels import pluralize
 from gpt2viz.pictures.panel import Panel
 from gpt2viz.pictures.shapes import shape_rows
@@ -94,7 +94,7 @@ def output_table(cell: CellArithmetic) -> pd.DataFrame:
 
 
 def next_token_table(
-    model: NDArray[np.float64], drawn: NDArray[np.float64], labels: Sequence[str], top: int
+    model: Numbers, drawn: Numbers, labels: Sequence[str], top: int
 ) -> pd.DataFrame:
     """The ``top`` most probable tokens of (n_vocab,) ``model``, and one row for all the others.
 
@@ -130,8 +130,8 @@ def contribution_table(parts: Contributions) -> pd.DataFrame:
 
 
 def largest_changes(
-    before: NDArray[np.float64],
-    after: NDArray[np.float64],
+    before: Numbers,
+    after: Numbers,
     labels: Sequence[str],
     top: int,
     names: tuple[str, str] = ("baseline", "changed"),
@@ -149,8 +149,8 @@ def largest_changes(
 
 
 def most_probable_of_two(
-    before: NDArray[np.float64],
-    after: NDArray[np.float64],
+    before: Numbers,
+    after: Numbers,
     labels: Sequence[str],
     top: int,
     names: tuple[str, str] = ("baseline", "changed"),
@@ -165,8 +165,8 @@ def most_probable_of_two(
 
 def _both_runs(
     chosen: NDArray[np.intp],
-    before: NDArray[np.float64],
-    after: NDArray[np.float64],
+    before: Numbers,
+    after: Numbers,
     labels: Sequence[str],
     names: tuple[str, str],
 ) -> pd.DataFrame:

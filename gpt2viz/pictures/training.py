@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from itertools import cycle
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from gpt2viz.anatomy.training_record import TrainingRecord
+from gpt2viz.arrays import Numbers
 from gpt2viz.pictures.palette import DASHES
 from gpt2viz.pictures.panel import Axis, Panel
 from gpt2viz.pictures.picture import Curve, Curves, Heatmaps, Role
@@ -79,7 +80,7 @@ def losses_at_steps(
 
 def scores_at_steps(
     what: str,
-    scores: Mapping[int, Mapping[str, NDArray[np.float64]]],
+    scores: Mapping[int, Mapping[str, Numbers]],
     head: tuple[int, int],
     beside: tuple[int, int],
     habit: str,

@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from gpt2viz.arrays import Array, Pairs
+from gpt2viz.arrays import Array, Numbers, Pairs
 from gpt2viz.model.config import ModelConfig
 from gpt2viz.model.devices import to_numpy
 from gpt2viz.model.mask import hidden_pairs
@@ -104,7 +104,7 @@ class Derived:
         weights: Array = stages["weights"][0]
         return weights
 
-    def weighted_head_outputs(self, layer: int, shares: NDArray[np.float64]) -> NDArray[np.float64]:
+    def weighted_head_outputs(self, layer: int, shares: Numbers) -> Numbers:
         """Every head's outputs, each times its query's share (T,), summed: (nh, hs).
 
         shares · (weights · V) = (shares · weights) · V, which computes no query's output.
@@ -121,7 +121,7 @@ class Derived:
                     weights = block.weights(q[head], keys[group])
                     mixed[head, : block.seen] += nonzero[block.queries] @ weights
             values = torch.tensor(v)[groups]  # (nh, T, hs)
-            outputs: NDArray[np.float64] = (mixed[:, None] @ values)[:, 0].double().numpy()
+            outputs: Numbers = (mixed[:, None] @ values)[:, 0].double().numpy()
         return outputs
 
     def weights_of_heads(self, layer: int) -> Iterator[Array]:

@@ -12,13 +12,14 @@ from collections.abc import Mapping
 from typing import NamedTuple, TypeGuard
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from torch import Tensor
 
+from gpt2viz.arrays import Numbers
 from gpt2viz.textbook import attention, logits
 from gpt2viz.textbook.tensors import rows
 
-_Shares = NDArray[np.float64]
+_Shares = Numbers
 
 #: Hundredths that a guess sums to.
 WHOLE = 100

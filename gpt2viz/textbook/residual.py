@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 
-from gpt2viz.arrays import Array
+from gpt2viz.arrays import Array, Numbers
 from gpt2viz.model.checkpoint import Model
 from gpt2viz.model.config import GPT2Config
 from gpt2viz.model.devices import to_numpy
@@ -259,7 +259,7 @@ class Stop(NamedTuple):
     stream: Array
     cosine: float
     nearest: NDArray[np.int64]
-    alike: NDArray[np.float64]
+    alike: Numbers
 
 
 def stops(model: Model, trace: Trace, position: int, count: int = 5) -> list[Stop]:
@@ -290,9 +290,9 @@ def stops(model: Model, trace: Trace, position: int, count: int = 5) -> list[Sto
     return way
 
 
-def _cosines(a: Array, b: Array) -> NDArray[np.float64]:
+def _cosines(a: Array, b: Array) -> Numbers:
     """The cosine of each pair of rows: (S, C), (n, C) -> (S, n); NaN for a row of length 0."""
     lengths = np.outer(*(np.linalg.norm(rows.astype(np.float64), axis=1) for rows in (a, b)))
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
-        cosines: NDArray[np.float64] = (a @ b.T) / lengths
+        cosines: Numbers = (a @ b.T) / lengths
     return cosines

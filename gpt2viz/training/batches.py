@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from gpt2viz.arrays import Pairs
 from gpt2viz.training.recipe import Phase
 
 Ids = NDArray[np.int64]
@@ -62,9 +63,7 @@ class Stream:
             parts.append(self.more.windows(rows - n_own, length, rng, end))
         return np.concatenate(parts)
 
-    def repeats(
-        self, rows: int, length: int, rng: np.random.Generator
-    ) -> tuple[Ids, NDArray[np.bool_]]:
+    def repeats(self, rows: int, length: int, rng: np.random.Generator) -> tuple[Ids, Pairs]:
         """Spans of random tokens, each repeated until the row is full.
 
         A span has from 6 tokens to half the row, drawn for every row, so that the earlier

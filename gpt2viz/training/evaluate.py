@@ -18,7 +18,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 import gpt2viz
 from gpt2viz.analysis.batch_scores import (
@@ -28,6 +27,7 @@ from gpt2viz.analysis.batch_scores import (
     token_losses,
 )
 from gpt2viz.analysis.scores import SCORES
+from gpt2viz.arrays import Array
 from gpt2viz.training.card import (
     FIRST_OF_OPENING,
     FURTHER,
@@ -70,7 +70,7 @@ def openings_of(model: gpt2viz.Model, text: str, most: int = 200) -> torch.Tenso
     return torch.tensor([whole[n] for n in chosen])
 
 
-def losses_of(model: gpt2viz.Model, rows: torch.Tensor) -> NDArray[np.float32]:
+def losses_of(model: gpt2viz.Model, rows: torch.Tensor) -> Array:
     """−ln p of every token but each row's first, in nats: (rows, T) -> (rows, T − 1)."""
     parts = [rows[n : n + 16] for n in range(0, len(rows), 16)]
     return np.concatenate([token_losses(model.network, part) for part in parts])

@@ -40,7 +40,7 @@ from gpt2viz.app.literal import literal
 from gpt2viz.app.parameters import Text
 from gpt2viz.app.view import View
 from gpt2viz.app.views import predict, two_texts
-from gpt2viz.arrays import Array, largest
+from gpt2viz.arrays import Array, Numbers, largest
 from gpt2viz.labels import numeral, sentence
 from gpt2viz.pictures.patching import (
     READS,
@@ -453,7 +453,7 @@ def _next_tokens(runs: Runs, patched: Trace) -> None:
     )
 
 
-def _drawn_tokens(cases: Sequence[NDArray[np.float64]], answer: tuple[int, int]) -> list[int]:
+def _drawn_tokens(cases: Sequence[Numbers], answer: tuple[int, int]) -> list[int]:
     """Return the tokens to draw: right and wrong answer, then the most probable in any case."""
     best = largest(np.max(cases, axis=0), _BEST).tolist()
     return list(dict.fromkeys((*answer, *best)))[:_BEST]

@@ -8,7 +8,6 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import streamlit as st
-from numpy.typing import NDArray
 
 from gpt2viz import Edit, TensorRecord, Trace, surprise
 from gpt2viz.anatomy.cost import products, products_of
@@ -16,6 +15,7 @@ from gpt2viz.anatomy.kv_cache import POLICIES, cache_bytes, evictions, held_toke
 from gpt2viz.app import address, output, parameters, prose, run_cache, server_config
 from gpt2viz.app.literal import literal
 from gpt2viz.app.view import View
+from gpt2viz.arrays import Numbers
 from gpt2viz.labels import pluralize, sentence
 from gpt2viz.pictures.prediction import surprise_curves
 from gpt2viz.run.key import RunKey
@@ -154,7 +154,7 @@ def _sizes(longest: int) -> tuple[int, int]:
 def _means(
     whole: Trace,
     edits: Mapping[str, tuple[Edit, ...]],
-    bits: Mapping[str, NDArray[np.float64]],
+    bits: Mapping[str, Numbers],
 ) -> None:
     """List the number of tokens in each cache after the last token, and the surprise per token."""
     n = len(whole.token_ids)
@@ -187,5 +187,5 @@ def _last_token_tensors(text: RunKey) -> tuple[TensorRecord, ...]:
 
 
 @st.cache_data(max_entries=64, hash_funcs=run_cache.BY_KEY, show_spinner=False)
-def _bits(text: RunKey) -> NDArray[np.float64]:
+def _bits(text: RunKey) -> Numbers:
     return surprise(run_cache.run(text))
