@@ -76,7 +76,7 @@ def parts(config: ModelConfig) -> list[Component]:
         if module == "lm_head" and config.tie_word_embeddings:
             embedding = config.embedding_name.removesuffix(".weight")
             own, name = {}, "head: tied"
-            written = f"lm_head: the weights of {embedding}, counted there"
+            written = f"lm_head: as {embedding}"
         each = sum(math.prod(size) for size in own.values())
         times = config.n_layer if in_layer else 1
         result.append(Component(name, group, written, each, times))

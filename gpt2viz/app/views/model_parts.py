@@ -41,7 +41,7 @@ def parameter_counts(name: str) -> None:
     counts = [part.n_parameters for part in listed]
     whole = sum(counts)
     prose.markdown(labels.sentence("models.parameters", count=whole, memory=spell(4 * whole)))
-    table, chart = st.columns(2, gap="large")
+    table, chart = st.columns([5, 3], gap="medium")
     with table:
         _part_table(name, listed, whole)
         prose.caption(
@@ -266,7 +266,7 @@ def _multiply_adds(view: View) -> None:
         f"#### {whole:,} multiply-adds for {pluralize(view.n_tokens, 'tokens')}\n"
         + labels.sentence("models.products", flops=2 * whole)
     )
-    table, chart = st.columns([3, 2], gap="large")
+    table, chart = st.columns([5, 3], gap="medium")
     with chart:
         output.picture(
             part_bars(
@@ -284,7 +284,7 @@ def _multiply_adds(view: View) -> None:
             pd.DataFrame(
                 {
                     "product": [*(product.name for product in work), "all"],
-                    "numbers made · length of the sum": [*(p.formula for p in work), ""],
+                    "made · length": [*(p.formula for p in work), ""],
                     "in this run": [*(product.worked for product in work), ""],
                     "layers": [*(p.times if p.times > 1 else None for p in work), None],
                     "multiply-adds": [*counts, whole],
