@@ -26,7 +26,7 @@ from gpt2viz.errors import ArgumentError, PatchError, PlaceError, StageError
 from gpt2viz.model.checkpoint import Model
 from gpt2viz.model.network import Past
 from gpt2viz.run.edit_kinds import OF_HEADS, STREAMS
-from gpt2viz.run.edits import Edits, read_edits, take_mean
+from gpt2viz.run.edits import Edits, needs_means, read_edits
 from gpt2viz.run.forward import gradients, run_from
 from gpt2viz.run.interventions import Change, activation, changes
 from gpt2viz.run.means import Reference
@@ -162,7 +162,7 @@ def paired_runs(
     ids = [token_ids(model, text) for text in (clean, corrupted)]
     check_pair(model, *ids)
     edits = read_edits(edits)
-    if reference is None and take_mean(edits):
+    if reference is None and needs_means(edits):
         reference = reference_run(model)
     before, after = (trace(model, i, causal, edits=edits, reference=reference) for i in ids)
     tokens = _answer(model, before, after, answer)

@@ -18,7 +18,7 @@ from gpt2viz import Trace, export
 from gpt2viz.app import popover, run_cache, source_code
 from gpt2viz.app.clicks import Cell, Drag
 from gpt2viz.app.components import mount, tiles
-from gpt2viz.app.source_code import Made
+from gpt2viz.app.source_code import Code
 from gpt2viz.labels import pluralize
 from gpt2viz.pictures.canvas import Matrices
 from gpt2viz.pictures.chart import chart
@@ -122,7 +122,7 @@ def picture(
     *,
     key: str,
     slot: Any = st,
-    made_by: Sequence[Made] = (),
+    made_by: Sequence[Code] = (),
     of_run: bool = True,
     choose: Callable[[Cell], None] | None = None,
     drag: Drag | None = None,
@@ -231,7 +231,7 @@ def _describe_sentences() -> str:
     return f"{sentence}, causal mask {'on' if True in masks else 'off'}."
 
 
-def code(*made_by: Made, of: Sequence[str], slot: Any = st) -> None:
+def code(*made_by: Code, of: Sequence[str], slot: Any = st) -> None:
     """Draw a button that opens the code behind the numbers of the pictures ``of``."""
     entries = page_outputs().entries
     entries.update({name: replace(entries[name], explained=True) for name in of if name in entries})

@@ -33,7 +33,7 @@ from gpt2viz.model import hub, preload
 from gpt2viz.model.checkpoint import weight_bytes
 from gpt2viz.model.tokenizer import Tokenizer, load_tokenizer
 from gpt2viz.pictures.pooling import thumbnails
-from gpt2viz.run.edits import drop_patches, take_mean
+from gpt2viz.run.edits import drop_patches, needs_means
 from gpt2viz.run.key import RunKey
 from gpt2viz.run.tracer import reference_ids, reference_run
 from gpt2viz.survey.stored import Survey, read_survey
@@ -225,7 +225,7 @@ def _run(key: RunKey) -> gpt2viz.Trace:
 
 def _trace(key: RunKey) -> gpt2viz.Trace:
     model = load(key.model)
-    means = reference(key.model) if take_mean(key.edits) else None
+    means = reference(key.model) if needs_means(key.edits) else None
     source = None
     if key.patch_from:
         others = drop_patches(key.edits)

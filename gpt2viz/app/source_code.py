@@ -24,10 +24,10 @@ class Line(NamedTuple):
 
 
 #: The code of a picture: a line of the model, or a function that used its tensors.
-Made = Line | Callable[..., Any]
+Code = Line | Callable[..., Any]
 
 
-def listing(*made: Made) -> None:
+def listing(*made: Code) -> None:
     """Draw each function, and the method of each line with that line marked."""
     for source in made:
         if isinstance(source, Line):
@@ -37,7 +37,7 @@ def listing(*made: Made) -> None:
             st.code(_source(source))
 
 
-def name(made: Made) -> str:
+def name(made: Code) -> str:
     """Return the name of the function, class or method: "attend", "Attend.forward"."""
     if isinstance(made, Line):
         record = made.trace.record(made.key, made.layer)

@@ -107,10 +107,10 @@ class Attend(nn.Module):
     def fused(self, q: Tensor, k: Tensor, v: Tensor, mask: Mask) -> Tensor:
         """The same by one kernel, which makes no scores and no weights."""
         dropout = self.dropout.p if self.training else 0.0
-        seen = None if mask.causal or mask.open else ~mask.hidden
+        visible = None if mask.causal or mask.open else ~mask.hidden
         scale = 1 / (math.sqrt(q.shape[-1]) * self.divisor)
         y = F.scaled_dot_product_attention(
-            q, k, v, attn_mask=seen, dropout_p=dropout, is_causal=mask.causal, scale=scale
+            q, k, v, attn_mask=visible, dropout_p=dropout, is_causal=mask.causal, scale=scale
         )
         return self.head_output(y)  # (B, nh, T, hs)
 

@@ -339,11 +339,11 @@ class EditKind:
 
 
 #: The kinds that other packages declare, by name. Only ``register_edit`` adds to it.
-KINDS = Registry[EditKind]((), EDITS, EditKind, "gpt2viz.EditKind", "edit")
+ADDED_KINDS = Registry[EditKind]((), EDITS, EditKind, "gpt2viz.EditKind", "edit")
 
 
 def _find_kind(name: str) -> EditKind:
-    return KINDS[name]
+    return ADDED_KINDS[name]
 
 
 def opaque_reason(author: str) -> str:
@@ -353,7 +353,7 @@ def opaque_reason(author: str) -> str:
 
 def all_kinds() -> dict[str, Kind]:
     """Every kind by its name: ours, and those of other packages."""
-    return {**OURS, **{added.name: added.kind for added in KINDS.values()}}
+    return {**OURS, **{added.name: added.kind for added in ADDED_KINDS.values()}}
 
 
 def register_edit(kind: EditKind) -> EditKind:
@@ -365,4 +365,4 @@ def register_edit(kind: EditKind) -> EditKind:
 
     Raises ``PluginError`` for anything but an ``EditKind``, and for a name that a package uses.
     """
-    return KINDS.add(kind)
+    return ADDED_KINDS.add(kind)

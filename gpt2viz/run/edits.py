@@ -21,7 +21,7 @@ from gpt2viz.arrays import Array, Pairs
 from gpt2viz.errors import ArgumentError, EditError
 from gpt2viz.model.config import ModelConfig
 from gpt2viz.model.mask import hidden_pairs
-from gpt2viz.run.edit_kinds import KINDS, OURS, PATCH_TARGETS, STREAMS, EditKind, Kind
+from gpt2viz.run.edit_kinds import ADDED_KINDS, OURS, PATCH_TARGETS, STREAMS, EditKind, Kind
 from gpt2viz.run.stages import PAIR_STAGES
 
 #: Fields that may be left out.
@@ -87,12 +87,12 @@ class Edit:
 
     def __post_init__(self) -> None:
         if self.kind not in OURS:
-            if self.kind not in KINDS:
+            if self.kind not in ADDED_KINDS:
                 raise EditError(
                     f"There is no edit {self.kind!r:.40} here. Install the package that adds it, "
                     f"or write {_EXAMPLES}."
                 )
-            object.__setattr__(self, "own", KINDS[self.kind])
+            object.__setattr__(self, "own", ADDED_KINDS[self.kind])
         if self.kind == "patch" and self.stage not in PATCH_TARGETS:
             known = ", ".join(PATCH_TARGETS)
             raise EditError(f"patch: {self.stage!r:.40} can't be patched. These can: {known}.")
@@ -265,7 +265,7 @@ def attention_is_off(edits: Sequence[Edit], layer: int) -> bool:
     return any(edit.kind == "attn" and edit.layer == layer for edit in edits)
 
 
-def take_mean(edits: Iterable[Edit]) -> bool:
+def needs_means(edits: Iterable[Edit]) -> bool:
     """True where some edit puts a mean of other runs in place of a head."""
     return any(edit.declared.takes == "reference" for edit in edits)
 

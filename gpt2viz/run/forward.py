@@ -70,7 +70,7 @@ def run_texts(
         torch.inference_mode(),
         tuning.threads(n_tokens * 12 * network.config.n_layer * network.config.n_embd**2),
         _changing(network, changes),  # first, so that the recording gets the changed tensors
-        recording(network, left_out) as seen,
+        recording(network, left_out) as record,
     ):
         batch = torch.tensor(ids).to(device)  # (B, T)
         pairs = None if hidden is None else torch.tensor(hidden).to(device)  # (T, T)
@@ -82,7 +82,7 @@ def run_texts(
             forbidden=pairs,
             past=past,
         )
-    return logits, seen
+    return logits, record
 
 
 def run_from(

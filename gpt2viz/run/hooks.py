@@ -35,7 +35,7 @@ class Tap(NamedTuple):
 
 #: A tensor that a run made: its tap, shape and type, the line of the model that made it, and
 #: whether it shares the memory of the tensor made before it.
-Made = tuple[Tap, torch.Size, torch.dtype, Origin, bool]
+RecordedTensor = tuple[Tap, torch.Size, torch.dtype, Origin, bool]
 
 
 @dataclass
@@ -43,7 +43,7 @@ class Recording:
     """The stages that are kept, by key and layer, and all tensors made, in the run's order."""
 
     tensors: dict[Site, Tensor] = field(default_factory=dict)
-    made: list[Made] = field(default_factory=list)
+    made: list[RecordedTensor] = field(default_factory=list)
 
     def of_text(self, row: int) -> Recording:
         """The part of a batch's recording that belongs to one text: views of the same memory."""
@@ -51,7 +51,7 @@ class Recording:
             (key, layer): tensor[row : row + 1] if "B" in STAGE[key].axes else tensor
             for (key, layer), tensor in self.tensors.items()
         }
-        made: list[Made] = []
+        made: list[RecordedTensor] = []
         for tap, shape, dtype, origin, shared in self.made:
             own = torch.Size([1, *shape[1:]]) if "B" in tap.stage.axes else shape
             made.append((tap, own, dtype, origin, shared))
@@ -123,21 +123,21 @@ def network_graph(network: Transformer) -> Mapping[str, Stage]:
 
 
 def whole_table(
-    made: Collection[Made], masking: str, sizes: Mapping[str, int]
+    made: Collection[RecordedTensor], masking: str, sizes: Mapping[str, int]
 ) -> tuple[TensorRecord, ...]:
     """The shape table of a whole text's run, from the recording of its last tokens.
 
     ``sizes`` are the whole text's, see ``stages.axis_sizes``. Q, K and V are views of one tensor in
     such a run; in this one they were concatenated.
     """
-    whole: list[Made] = []
+    whole: list[RecordedTensor] = []
     for tap, _, dtype, origin, shared in made:
         shape = torch.Size(sizes[axis] for axis in tap.stage.axes)
         whole.append((tap, shape, dtype, origin, shared or bool(tap.stage.role)))
     return shape_table(whole, masking)
 
 
-def shape_table(made: Collection[Made], masking: str) -> tuple[TensorRecord, ...]:
+def shape_table(made: Collection[RecordedTensor], masking: str) -> tuple[TensorRecord, ...]:
     """A row for each tensor that a run made; a tied matrix counts where it is used first.
 
     ``masking`` says how the run masked its scores: see ``stages.masking``. A window is kept.

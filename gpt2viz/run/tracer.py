@@ -24,9 +24,9 @@ from gpt2viz.run.edits import (
     check,
     drop_patches,
     edit_mask,
+    needs_means,
     patches,
     read_edits,
-    take_mean,
 )
 from gpt2viz.run.forward import run_texts
 from gpt2viz.run.hooked import Hook, Hooks, read_hooks
@@ -109,16 +109,16 @@ def _run(
     network, rest, past = model.network, ids, None
     if start is not None:
         rest, past = ids[start.n :], start.past(network.device, explicit)
-    logits, seen = run_texts(network, [rest], causal, explicit, hidden, edited, past)
+    logits, record = run_texts(network, [rest], causal, explicit, hidden, edited, past)
     shares = to_numpy(logits[:, -1].softmax(dim=-1))
     if start is None:
-        made = make_trace(model, ids, causal, explicit, hidden, shares, seen)
+        made = make_trace(model, ids, causal, explicit, hidden, shares, record)
         changed = any(name == "lm_head" for name, _ in edited)
         return replace(made, last_logits=to_numpy(logits[:, -1])) if changed else made
-    captured, sizes = start.merge(seen.tensors, len(ids)), axis_sizes(model.config, len(ids))
+    captured, sizes = start.merge(record.tensors, len(ids)), axis_sizes(model.config, len(ids))
     return replace(
-        make_trace(model, ids, causal, explicit, hidden, shares, seen, captured),
-        describe=partial(whole_table, seen.made, masking(causal, edited=False), sizes),
+        make_trace(model, ids, causal, explicit, hidden, shares, record, captured),
+        describe=partial(whole_table, record.made, masking(causal, edited=False), sizes),
         reused=start.n,
     )
 
@@ -157,9 +157,9 @@ def trace_many(
         as_asked, hidden = _explicit(model, read[rows[0]], explicit), edit_mask(edits, length)
         for batch in _batches(model, length, rows, as_asked):
             together = [read[n] for n in batch]
-            logits, seen = run_texts(model.network, together, causal, as_asked, hidden, edited)
+            logits, record = run_texts(model.network, together, causal, as_asked, hidden, edited)
             for row, n in enumerate(batch):
-                alone, shares = seen.of_text(row), logits[row : row + 1, -1].softmax(dim=-1)
+                alone, shares = record.of_text(row), logits[row : row + 1, -1].softmax(dim=-1)
                 made = make_trace(model, read[n], causal, as_asked, hidden, to_numpy(shares), alone)
                 text = given[n]
                 text = text if isinstance(text, str) else made.text
@@ -190,14 +190,14 @@ def make_trace(
     explicit: bool,
     hidden: Pairs | None,
     probabilities: Array,
-    seen: Recording,
+    record: Recording,
     captured: Captured | None = None,
 ) -> Trace:
     """The trace of a run; ``captured`` has its stages if it recorded only some of them.
 
     ``probabilities`` (B, n_vocab) are those of the next token.
     """
-    captured = Captured(seen.tensors) if captured is None else captured
+    captured = Captured(record.tensors) if captured is None else captured
     token_bytes = tuple(model.tokenizer.token_bytes(i) for i in ids)
     return Trace(
         model_name=model.name,
@@ -213,7 +213,7 @@ def make_trace(
         unembedding=model.unembedding,
         derived=Derived(captured, model.config, len(ids), causal, hidden),
         graph=network_graph(model.network),
-        describe=partial(shape_table, seen.made, masking(causal, hidden is not None)),
+        describe=partial(shape_table, record.made, masking(causal, hidden is not None)),
         forbidden=hidden,
         weight_files=model.weight_files,
         tokens_are_words=model.tokenizer.tokens_are_words,
@@ -276,7 +276,7 @@ def mean_reference(model: Model, texts: Iterable[str | Sequence[int]]) -> MeanRe
 
 def _reference(model: Model, edits: Sequence[Edit], given: Reference | None) -> Reference | None:
     """The run or reference that means are taken from; None if no edit takes one."""
-    if not take_mean(edits):
+    if not needs_means(edits):
         return None
     if given is None:
         return reference_run(model)

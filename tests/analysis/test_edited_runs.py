@@ -33,7 +33,7 @@ from gpt2viz.analysis.generation import appraise, draw
 from gpt2viz.analysis.patterns import similarities
 from gpt2viz.analysis.sampling import surprise
 from gpt2viz.analysis.scores import head_scores
-from gpt2viz.run.edit_kinds import KINDS, OF_HEADS, STREAMS, EditKind
+from gpt2viz.run.edit_kinds import ADDED_KINDS, OF_HEADS, STREAMS, EditKind
 from gpt2viz.run.edits import REFERENCE_TEXT
 from tests.analysis.head_scores import expected_scores
 from tests.checkpoints import with_stages
@@ -559,7 +559,7 @@ def pairs(model: gpt2viz.Model, edited: Callable[[str, bool], Edited]) -> Iterat
             made.append(Pair(case_name(edits, causal), model, theirs, runs[0], runs[1], given))
     yield made
     for name in OWN_STAGES:
-        KINDS._known.pop(name)
+        ADDED_KINDS._known.pop(name)
 
 
 def check_paths(pair: Pair) -> None:

@@ -126,7 +126,7 @@ def main(folder: Path, example: str) -> None:
     """Print the report: with the example, and then with the broken package too."""
     from gpt2viz.analysis.scores import SCORES, head_scores
     from gpt2viz.app import pages
-    from gpt2viz.run.edit_kinds import KINDS
+    from gpt2viz.run.edit_kinds import ADDED_KINDS
 
     sys.path.append(example)
     seen: dict[str, Any] = {"scores": list(SCORES), "printed": run_heads(folder)}
@@ -136,13 +136,13 @@ def main(folder: Path, example: str) -> None:
     seen["what if"] = opened("what_if", edits="late:1.3")
     seen["confidence"] = head_scores(run)["confidence"].tolist()
     add_broken(folder / "site")
-    SCORES._looked = KINDS._looked = False  # as in a new process
+    SCORES._looked = ADDED_KINDS._looked = False  # as in a new process
     pages.added_pages.cache_clear()
     failed: list[str] = []
     result = head_scores(run, lambda error: failed.append(str(error)))
     seen |= {
         "troubles": SCORES.errors,
-        "edit troubles": KINDS.errors,
+        "edit troubles": ADDED_KINDS.errors,
         "failed": failed,
         "scores then": {name: bool((of == of).all()) for name, of in result.items()},
         "printed then": run_heads(folder),

@@ -17,7 +17,7 @@ import gpt2viz
 from gpt2viz import Edit, EditError, EditKind, parse_edits
 from gpt2viz.analysis.attribution import rollout
 from gpt2viz.errors import PluginError
-from gpt2viz.run.edit_kinds import KINDS
+from gpt2viz.run.edit_kinds import ADDED_KINDS
 from gpt2viz.run.edits import describe
 from tests.checkpoints import weights_of
 from tests.numpy_gpt2 import Tolerance, reference
@@ -39,7 +39,7 @@ def add() -> Iterator[Callable[..., EditKind]]:
 
     yield register
     for kind in made:
-        KINDS._known.pop(kind.name, None)
+        ADDED_KINDS._known.pop(kind.name, None)
 
 
 def shift(heads: Tensor) -> Tensor:

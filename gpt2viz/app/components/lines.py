@@ -16,7 +16,7 @@ import streamlit as st
 from gpt2viz.app import address, output, parameters, prose
 from gpt2viz.app.clicks import Cell, Drag
 from gpt2viz.app.components import Answers, mount, tiles
-from gpt2viz.app.source_code import Made
+from gpt2viz.app.source_code import Code
 from gpt2viz.app.view import View, Window
 from gpt2viz.labels import sentence
 from gpt2viz.pictures.lines import HINT, LEFT_OUT, MOST_SOURCES, MOST_TOKENS
@@ -99,7 +99,7 @@ def draw(
     as_lines: bool,
     here: bool = True,
     key: str,
-    made_by: Sequence[Made] = (),
+    made_by: Sequence[Code] = (),
     of_run: bool = True,
     choose: Callable[[Cell], None] | None = None,
     drag: Drag | None = None,

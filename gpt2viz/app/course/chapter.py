@@ -39,7 +39,7 @@ import streamlit as st
 from gpt2viz.app import address, pages, parameters, prose
 from gpt2viz.app.course.parts import Book, code, fill, heading, link
 from gpt2viz.app.course.questions import Check, Question
-from gpt2viz.app.source_code import Line, Made
+from gpt2viz.app.source_code import Code, Line
 from gpt2viz.textbook.examples import EXAMPLES
 
 FOLDER = Path(__file__).parents[2] / "book"
@@ -207,11 +207,11 @@ def question(id: str, text: str, values: Mapping[str, Any]) -> Question:
     return Question(id, _join_lines(wording), hint, why, check.done, answer, also, check.note, near)
 
 
-def _source(book: Book, name: str) -> Made:
+def _source(book: Book, name: str) -> Code:
     """Return a function or class by its dotted path, or the model's line that made a stage."""
     if "." not in name:
         return Line(book.view.trace, name, book.values.get("layer"))
-    made: Made = resolve_name(name if name.startswith("gpt2viz.") else f"gpt2viz.textbook.{name}")
+    made: Code = resolve_name(name if name.startswith("gpt2viz.") else f"gpt2viz.textbook.{name}")
     return made
 
 

@@ -189,7 +189,7 @@ def _mark(mark: Mark) -> dict[str, Any]:
     }
 
 
-def code(*made: source_code.Made) -> None:
+def code(*made: source_code.Code) -> None:
     """Draw the source of the functions that just ran, from their files."""
     names = ", ".join(dict.fromkeys(f"`{source_code.name(function)}`" for function in made))
     with st.expander(f"The code that ran: {names}", icon=":material/code:"):

@@ -32,14 +32,14 @@ from gpt2viz.app.views import two_runs
 from gpt2viz.app.views.two_runs import Sides
 from gpt2viz.errors import PluginError
 from gpt2viz.pictures.panel import Panel
-from gpt2viz.run.edit_kinds import KINDS, PATCH_TARGETS, STREAMS, all_kinds, target_label
+from gpt2viz.run.edit_kinds import ADDED_KINDS, PATCH_TARGETS, STREAMS, all_kinds, target_label
 from gpt2viz.run.edits import (
     LARGEST_FACTOR,
     check,
     describe,
+    needs_means,
     nonlinear_edits,
     patches,
-    take_mean,
 )
 from gpt2viz.run.key import RunKey
 from gpt2viz.run.paired_texts import check_as_long
@@ -178,7 +178,7 @@ def both_runs(view: View, choices: DeltaGenerator) -> Sides:
         _list(view, edits)
     if why := st.session_state.pop(_REFUSED, None):  # the last edit was not added
         st.warning(why, icon=":material/block:")
-    prose.plugin_errors(*KINDS.errors)
+    prose.plugin_errors(*ADDED_KINDS.errors)
     _stop_where_impossible(view, edits, second)
     changed = run_cache.run(replace(view.trace.key, edits=edits, patch_from=second))
     return two_runs.sides_of_text(("Baseline", "Changed"), view, replace(view, trace=changed))
@@ -211,7 +211,7 @@ def _pick(view: View, edits: tuple[Edit, ...]) -> tuple[int, ...]:
         "Add",
         icon=":material/add:",
         type="primary",
-        help=prose.tip(literal(meaning) if kind in KINDS else meaning),
+        help=prose.tip(literal(meaning) if kind in ADDED_KINDS else meaning),
         on_click=_add_and_show,
         args=(
             _limits(view),
@@ -382,7 +382,7 @@ def _list(view: View, edits: tuple[Edit, ...]) -> None:
 
 def note_means(view: View, edits: tuple[Edit, ...]) -> None:
     """Show the reference text if a head is replaced by its mean."""
-    if take_mean(edits):
+    if needs_means(edits):
         run = run_cache.reference(view.model.name)
         prose.caption(labels.sentence("edits.means", n=len(run.token_ids), text=literal(run.text)))
 
@@ -395,7 +395,7 @@ def _stop_where_impossible(view: View, edits: tuple[Edit, ...], second: tuple[in
     why = _patch_problem(view, second) if patches(edits) else ""
     try:
         check(edits, *_limits(view))
-        if take_mean(edits):
+        if needs_means(edits):
             run_cache.reference(view.model.name)
         if any(edit.own for edit in edits):  # only running it shows whether it is possible
             run_cache.run(replace(view.trace.key, edits=edits, patch_from=second))

@@ -18,7 +18,7 @@ from gpt2viz.app.clicks import Cell
 from gpt2viz.app.components import lines
 from gpt2viz.app.components.lines import Lined
 from gpt2viz.app.literal import literal
-from gpt2viz.app.source_code import Line, Made
+from gpt2viz.app.source_code import Code, Line
 from gpt2viz.app.view import View
 from gpt2viz.labels import difference, pluralize, sentence
 from gpt2viz.pictures.find import head_map
@@ -95,7 +95,7 @@ def words(sums_to_one: bool = True) -> bool:
     )
 
 
-def code_behind(view: View, layer: int, chosen: str, whole_words: bool) -> tuple[Made, ...]:
+def code_behind(view: View, layer: int, chosen: str, whole_words: bool) -> tuple[Code, ...]:
     """Return the code behind the numbers of a measure."""
     further = {"norms": (value_weighted,), "rest": (drop_first,), "rollout": (rollout,)}
     words = (word_measure,) if whole_words else ()
@@ -207,7 +207,7 @@ def draw_head_map(
     alt: str,
     *,
     key: str,
-    made_by: Sequence[Made],
+    made_by: Sequence[Code],
     choose: Callable[[Cell], None],
     scale: Scale = "unit",
     height: int = 340,

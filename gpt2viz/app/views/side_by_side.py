@@ -21,7 +21,7 @@ from gpt2viz.app.components import lines
 from gpt2viz.app.components.lines import Lined, put_query
 from gpt2viz.app.frame import controls, page_fragment
 from gpt2viz.app.literal import literal
-from gpt2viz.app.source_code import Line, Made
+from gpt2viz.app.source_code import Code, Line
 from gpt2viz.app.view import View, Window, whole_text
 from gpt2viz.app.views import alike, changes, measures, two_runs, two_texts, zoom
 from gpt2viz.app.views.two_runs import HEIGHT, Head, Side, Sides, Weights, sides_of_text
@@ -368,7 +368,7 @@ class _Layers:
         """The suffix of titles."""
         return " · whole words" if self.whole_words else ""
 
-    def code_behind(self, view: View, shown: str = "weights") -> tuple[Made, ...]:
+    def code_behind(self, view: View, shown: str = "weights") -> tuple[Code, ...]:
         """Return the code behind the measure ``shown``, a key in ``MEASURES``."""
         shown = shown if isinstance(self.head, int) else self.head
         words = self.whole_words and shown != "norms"

@@ -25,7 +25,7 @@ from gpt2viz.app.clicks import Cell, Drag
 from gpt2viz.app.components import lines
 from gpt2viz.app.components.lines import Lined
 from gpt2viz.app.frame import page
-from gpt2viz.app.source_code import Made
+from gpt2viz.app.source_code import Code
 from gpt2viz.app.view import View, Window
 from gpt2viz.labels import bidi_isolate, percent, sentence, shorten
 from gpt2viz.pictures import tables
@@ -160,7 +160,7 @@ def draw(
     alt: tuple[str, str],
     *,
     as_lines: bool,
-    made_by: Sequence[Made],
+    made_by: Sequence[Code],
     tokens: tuple[Choose, Choose],
     choose: Callable[[Cell], None],
     drag: Drag | None,
@@ -263,7 +263,7 @@ def draw_changes(
     alt: str,
     name: str,
     order: str,
-    made_by: Sequence[Made] = (),
+    made_by: Sequence[Code] = (),
 ) -> None:
     """Draw a table of ``tables.largest_changes`` as bars and numbers; ``order`` says its order."""
     bars, numbers = st.columns([5, 4], gap="medium")
@@ -280,7 +280,7 @@ def draw_changes(
     )
 
 
-def _probabilities(table: pd.DataFrame, key: str, alt: str, made_by: Sequence[Made] = ()) -> None:
+def _probabilities(table: pd.DataFrame, key: str, alt: str, made_by: Sequence[Code] = ()) -> None:
     """Draw both probabilities of the tokens in a table, in pairs of bars."""
     cases = {column.removesuffix(" (%)"): table[column] for column in table.columns[2:4]}
     picture = probability_bars(alt, table["token"], cases)
