@@ -62,7 +62,7 @@ def difference_from_run(model: Model, trace: Trace, layer: int) -> tuple[float, 
     heads[fixed] = trace.stage("head_output", layer)[0, fixed]
     merged = heads.transpose(1, 0, 2).reshape(len(trace.tokens), -1)  # (T, C)
     projection = _projection(model, trace, layer)
-    bias = model.merging(layer)[1].detach().cpu().numpy()
+    bias = model.output_weights(layer)[1].detach().cpu().numpy()
     written = merged @ projection.reshape(-1, projection.shape[-1]) + bias
     if attention_is_off(trace.edits, layer):
         written[:] = 0
@@ -89,7 +89,7 @@ def _weights_and_values(trace: Trace, layer: int) -> tuple[Array, Array]:
 def _projection(model: Model, trace: Trace, layer: int) -> Array:
     """W_O of a layer, cut by head: (nh, hs, C)."""
     check_run(trace, model)
-    return model.merging(layer)[0].detach().cpu().numpy()
+    return model.output_weights(layer)[0].detach().cpu().numpy()
 
 
 def rollout(trace: Trace, layer: int) -> Array:

@@ -16,7 +16,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from gpt2viz.analysis.scores import DECLARED, SCORES, Read, Score, Scores, TokenIds
+from gpt2viz.analysis.scores import DECLARED, SCORES, MeasuredOn, Score, Scores, TokenIds
 from gpt2viz.arrays import Array
 from gpt2viz.model.checkpoint import Model
 from gpt2viz.model.transformer import Transformer
@@ -26,7 +26,7 @@ from gpt2viz.run.stages import module_of
 
 
 def batch_scores(
-    network: Transformer, texts: Mapping[Read, Tensor], scores: Iterable[Score]
+    network: Transformer, texts: Mapping[MeasuredOn, Tensor], scores: Iterable[Score]
 ) -> dict[str, list[Scores]]:
     """Every head's scores, each on the rows of token ids (B, T) that it is measured on.
 
@@ -57,7 +57,7 @@ def batch_score(score: Score, weights: Array, ids: Sequence[TokenIds]) -> Scores
     return mean
 
 
-def _token_ids(read: Read, rows: Tensor) -> list[list[int]]:
+def _token_ids(read: MeasuredOn, rows: Tensor) -> list[list[int]]:
     """The ids (B, T); the probe's are replaced, so that only its second half repeats a token."""
     B, T = rows.shape
     return [[*range(T // 2)] * 2] * B if read == "probe" else rows.tolist()

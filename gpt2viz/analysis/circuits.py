@@ -88,7 +88,7 @@ def reading(model: Model, layer: int, head: int, into: Into) -> Reading:
     """A head's reading of the stream: see ``Reading``. Heads of a group share k and v."""
     block = model.network.blocks[layer]
     norm, own = Norm.of(block.attention_norm), block.attention.head_norm(into)
-    W, b = map(double, block.attention.reading(into, head))
+    W, b = map(double, block.attention.input_weights(into, head))
     before = norm.centre(norm.gain[:, None] * W, axis=0)
     return Reading(before, norm.bias @ W + b, None if own is None else Norm.of(own))
 
@@ -103,7 +103,7 @@ def rotate(model: Model, layer: int, x: Numbers, positions: Positions) -> Number
 
 def writing(model: Model, layer: int, head: int) -> Numbers:
     """W_O of a head (hs, C), centred as norms centre: LayerNorm ignores what all channels share."""
-    return Norm.of(model.network.final_norm).centre(double(model.merging(layer)[0][head]))
+    return Norm.of(model.network.final_norm).centre(double(model.output_weights(layer)[0][head]))
 
 
 Eigenvalues = NDArray[np.complex128]

@@ -373,7 +373,7 @@ def _value_share(model: Model, trace: Trace, edge: Edge, key: int) -> float:
     (first, writer), (second, reader) = edge.sender, edge.receiver
     before = trace.stage("residual_out", second - 1)[0, key].astype(np.float64)  # (C,)
     sigma = Norm.of(model.network.blocks[second].attention_norm).sigma(before)
-    W_O = double(model.merging(first)[0])[writer]  # (hs, C)
+    W_O = double(model.output_weights(first)[0])[writer]  # (hs, C)
     z = trace.stage("head_output", first, writer)[key].astype(np.float64)  # (hs,)
     part = z @ W_O @ reading(model, second, reader, "v").weight / sigma
     v = trace.stage("v", second, reader)[key].astype(np.float64)  # (hs,)

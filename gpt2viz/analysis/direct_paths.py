@@ -168,7 +168,7 @@ def _sweep(to: _Receiver, values: Numbers) -> PathSweep:
 def _output_difference(runs: PairedRuns, layer: int) -> Tensor:
     """Every head's output to the stream in the other run, minus that in this one: (nh, T, C)."""
     outputs = [run.stage("head_output", layer)[0] for run in (runs.source, runs.into)]
-    W_O, _ = runs.model.merging(layer)  # (nh, hs, C)
+    W_O, _ = runs.model.output_weights(layer)  # (nh, hs, C)
     with torch.inference_mode():
         written = torch.from_numpy(outputs[0] - outputs[1]).to(W_O.device) @ W_O
         return torch.zeros_like(written) if attention_is_off(runs.into.edits, layer) else written
@@ -188,7 +188,7 @@ def _patch_receiver(to: _Receiver, into: Into, written: Tensor) -> Numbers:
 def _project_streams(to: _Receiver, into: Into, streams: Tensor) -> Tensor:
     """The receiver's q, k or v from streams (B, T, C) before its layer: (B, T, hs)."""
     block = to.runs.model.network.blocks[to.layer]
-    W, b = block.attention.reading(into, to.head)
+    W, b = block.attention.input_weights(into, to.head)
     with torch.inference_mode():
         # With ``forward``, which calls no hooks: a run in another thread may have hooked modules.
         read: Tensor = block.attention_norm.forward(streams) @ W + b

@@ -337,7 +337,7 @@ class _Stream:
         if "position" in self.names:
             mixed.append(sum_of(trace.stage("position_embedding")))
         for n in range(self.layer):
-            W_O, b_O = self._merging(n)
+            W_O, b_O = self._output_weights(n)
             heads = trace.weighted_head_outputs(n, shares)  # (nh, hs)
             mixed += [z @ merging for z, merging in zip(heads, W_O, strict=True)]
             mixed += [shares.sum() * b_O] if self.model.config.attention_bias else []
@@ -362,7 +362,7 @@ class _Stream:
             made = trace.stage("head_output", layer)[0, head]
             return [made[positions], self._writes(layer, head)]
         if part.kind == "bias":
-            return [np.ones((len(positions), 1)), self._merging(part.layer or 0)[1][None]]
+            return [np.ones((len(positions), 1)), self._output_weights(part.layer or 0)[1][None]]
         if part.kind == "mlp":
             return [trace.stage("mlp_output", part.layer)[0][positions]]
         if part.kind == "position":
@@ -395,14 +395,14 @@ class _Stream:
             k = self._part("key", self.names[part], positions)
         return k @ query
 
-    def _merging(self, layer: int) -> tuple[Numbers, Numbers]:
+    def _output_weights(self, layer: int) -> tuple[Numbers, Numbers]:
         """W_O (nh, hs, C) and b_O (C,) of a layer; zeros where an edit switched it off."""
-        W_O, b_O = map(double, self.model.merging(layer))
+        W_O, b_O = map(double, self.model.output_weights(layer))
         return self._attention_factor(layer) * W_O, self._attention_factor(layer) * b_O
 
     def _writes(self, layer: int, head: int) -> Numbers:
         """W_O of a head (hs, C); zeros likewise."""
-        return self._attention_factor(layer) * double(self.model.merging(layer)[0][head])
+        return self._attention_factor(layer) * double(self.model.output_weights(layer)[0][head])
 
     def _attention_factor(self, layer: int) -> float:
         return 0.0 if attention_is_off(self.trace.edits, layer) else 1.0
@@ -422,7 +422,7 @@ class _Stream:
         weights = trace.weights_of_queries(layer, slice(position, position + 1))[head, 0]  # (T,)
         v = trace.stage("v", layer, head).astype(np.float64)  # (T, hs)
         taken = factor * weights[:, None] * v if factor else np.zeros_like(v)
-        W_O = double(self.model.merging(layer)[0][head])  # (hs, C)
+        W_O = double(self.model.output_weights(layer)[0][head])  # (hs, C)
         by_token = taken @ (W_O @ self._reads[side].weight) / self._scale[[position]]
         return self._rotate(side, by_token[:, None], [position])[:, 0]
 

@@ -288,8 +288,8 @@ def routes(
     rows = [_unembedding(model, token, versus) for token in ids]
     # Centring the direction is the same as subtracting the mean from every part.
     directions = [norm.centre(norm.gain * u / sigma) for u in rows]  # (C,) each
-    merging = (double(model.merging(n)[0]) for n in range(model.config.n_layer))  # (nh, hs, C)
-    toward = np.array([[W_O @ direction for direction in directions] for W_O in merging])
+    by_layer = (model.output_weights(n)[0] for n in range(model.config.n_layer))  # (nh, hs, C)
+    toward = np.array([[W_O @ d for d in directions] for W_O in map(double, by_layer)])
     return [
         _route(model, trace, query, token, versus, u, direction, toward[:, n])
         for n, (token, u, direction) in enumerate(zip(ids, rows, directions, strict=True))
@@ -322,7 +322,7 @@ def _route(
                 if (output := trace.stage("head_output", n, head)[query]).any():
                     rest[Part("head", n, head)] = float(output @ toward[n, head])
         if config.attention_bias:
-            rest[Part("bias", n)] = float(on * (double(model.merging(n)[1]) @ direction))
+            rest[Part("bias", n)] = float(on * (double(model.output_weights(n)[1]) @ direction))
         rest[Part("mlp", n)] = float(vector_at(trace, ("mlp_output", n), query) @ direction)
     if norm.centred:
         rest[Part("constant")] = float(norm.bias @ u)

@@ -98,7 +98,7 @@ class Pair(NamedTuple):
         equal = np.flatnonzero(equal_heads(before, after).all(axis=1))
         writing = []
         for layer in range(before.config.n_layer):
-            W, old = after.merging(layer)[0], before.merging(layer)[0]  # (nh, hs, C)
+            W, old = after.output_weights(layer)[0], before.output_weights(layer)[0]  # (nh, hs, C)
             stacked = torch.cat([W, W - old], dim=1)  # (nh, 2 · hs, C)
             writing.append(torch.linalg.qr(stacked.mT.detach(), mode="r").R.mT.contiguous())
         return cls(before.network, after.network, frozenset(equal.tolist()), writing)
@@ -200,10 +200,10 @@ def equal_heads(before: Model, after: Model) -> Pairs:
         norms = [(x.attention_norm, *map(x.attention.head_norm, "qk")) for x in (a, b)]
         if not all(x is y or equal_weights(x, y) for x, y in zip(*norms, strict=True) if x and y):
             continue
-        writing = zip(before.merging(layer)[0], after.merging(layer)[0], strict=True)
+        writing = zip(before.output_weights(layer)[0], after.output_weights(layer)[0], strict=True)
         for head, pair in enumerate(writing):
             reading = [
-                [part for into in "qkv" for part in x.attention.reading(into, head)] for x in (a, b)
+                [w for into in "qkv" for w in x.attention.input_weights(into, head)] for x in (a, b)
             ]
             equal[layer, head] = torch.equal(*pair) and all(map(torch.equal, *reading))
     return equal

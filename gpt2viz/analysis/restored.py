@@ -184,5 +184,5 @@ def _attention(pair: _Search, layer: int, x: Tensor, mask: Mask, back: Tensor) -
         with listening(network, [name]) as outputs:
             made = block.attention(block.attention_norm(x), mask)  # ends as ``after``'s
         chosen = outputs[name] * back[:, :, None, None]  # (B, nh, T, hs)
-        parts.append(torch.einsum("bhtd,hdc->btc", chosen, block.attention.merging()[0]))
+        parts.append(torch.einsum("bhtd,hdc->btc", chosen, block.attention.output_weights()[0]))
     return made if len(parts) == 1 else made + parts[0] - parts[1]

@@ -27,7 +27,7 @@ from gpt2viz.run.trace import Trace, check_trace
 Scores = Numbers
 TokenIds = Sequence[int]
 #: The input on which a model in training is scored: any text, or random tokens repeated once.
-Read = Literal["text", "probe"]
+MeasuredOn = Literal["text", "probe"]
 
 #: How many random tokens the probe repeats, unless the model has too few positions.
 PERIOD = 50
@@ -145,7 +145,7 @@ class Score:
     scale: Scale = "unit"
     unit: str = ""
     source: str = ""
-    measured_on: Read = "text"
+    measured_on: MeasuredOn = "text"
     record: str = ""
     term: str = ""
     by: str = ""

@@ -64,9 +64,9 @@ class Model:
         """Bytes of its weights."""
         return sum(weight.nbytes for weight in self.network.parameters())
 
-    def merging(self, layer: int) -> tuple[Tensor, Tensor]:
+    def output_weights(self, layer: int) -> tuple[Tensor, Tensor]:
         """The projection that merges a layer's heads: W_O by head (nh, hs, C), and b_O (C,)."""
-        return self.network.blocks[layer].attention.merging()
+        return self.network.blocks[layer].attention.output_weights()
 
 
 def load_model(folder: str | Path = BUNDLED, name: str | None = None, device: str = "cpu") -> Model:

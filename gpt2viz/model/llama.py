@@ -95,7 +95,7 @@ class SelfAttention(transformer.Attention):
             y = self.attend.fused(q, keys, values, mask)  # (B, nh, T, hs)
         return self.o_proj(y.transpose(1, 2).flatten(2))  # (B, T, C)
 
-    def reading(self, into: str, head: int) -> tuple[Tensor, Tensor]:
+    def input_weights(self, into: str, head: int) -> tuple[Tensor, Tensor]:
         project: nn.Linear = self.get_submodule(f"{into}_proj")  # type: ignore[assignment]
         hs, n = self.config.head_dim, head if into == "q" else self.config.group_of(head)
         rows = slice(n * hs, (n + 1) * hs)
@@ -105,7 +105,7 @@ class SelfAttention(transformer.Attention):
     def head_norm(self, into: str) -> nn.Module | None:
         return self.get_submodule(f"{into}_norm") if self.config.qk_norm and into != "v" else None
 
-    def merging(self) -> tuple[Tensor, Tensor]:
+    def output_weights(self) -> tuple[Tensor, Tensor]:
         W_O, bias = self.o_proj.weight.t(), self.o_proj.bias  # (nh · hs, C)
         none = W_O.new_zeros(W_O.shape[1])
         return W_O.reshape(self.config.n_head, -1, W_O.shape[1]), none if bias is None else bias

@@ -147,13 +147,13 @@ class SelfAttention(transformer.Attention):
         y = self.c_proj(y)  # (B, T, C)
         return self.resid_dropout(y)  # (B, T, C)
 
-    def reading(self, into: str, head: int) -> tuple[Tensor, Tensor]:
+    def input_weights(self, into: str, head: int) -> tuple[Tensor, Tensor]:
         C, hs = len(self.c_proj.bias), len(self.c_proj.bias) // self.n_head
         start = "qkv".index(into) * C + head * hs
         rows = slice(start, start + hs)
         return self.c_attn.weight[rows].t(), self.c_attn.bias[rows]
 
-    def merging(self) -> tuple[Tensor, Tensor]:
+    def output_weights(self) -> tuple[Tensor, Tensor]:
         W_O = self.c_proj.weight.t()  # (C, C)
         return W_O.reshape(self.n_head, -1, len(W_O)), self.c_proj.bias
 

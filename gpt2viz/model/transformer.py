@@ -70,7 +70,7 @@ class Attention(nn.Module, ABC):
     rotates = False
 
     @abstractmethod
-    def reading(self, into: str, head: int) -> tuple[Tensor, Tensor]:
+    def input_weights(self, into: str, head: int) -> tuple[Tensor, Tensor]:
         """W_Q, W_K or W_V of a head (C, hs), ``into`` being "q", "k" or "v", and its bias (hs,)."""
 
     def rotate(self, x: Tensor, positions: Tensor) -> Tensor:
@@ -82,7 +82,7 @@ class Attention(nn.Module, ABC):
         return None
 
     @abstractmethod
-    def merging(self) -> tuple[Tensor, Tensor]:
+    def output_weights(self) -> tuple[Tensor, Tensor]:
         """The projection that merges the heads: W_O by head (nh, hs, C), and b_O (C,) or zeros."""
 
 

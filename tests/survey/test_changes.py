@@ -161,7 +161,7 @@ def plant_head(model: Model, layer: int, head: int, seed: int, steps: int = 0) -
     network = copy.deepcopy(model.network)
     generator, hs = torch.Generator().manual_seed(seed), model.config.head_dim
     with torch.no_grad():
-        W_Q, _ = network.blocks[layer].attention.reading("q", head)  # a view
+        W_Q, _ = network.blocks[layer].attention.input_weights("q", head)  # a view
         W_Q += 0.02 * torch.randn(W_Q.shape, generator=generator)
     writing = network.get_parameter(f"h.{layer}.attn.c_proj.weight")  # (C, nh · hs)
     own = (slice(None), slice(head * hs, (head + 1) * hs))
@@ -197,7 +197,7 @@ def test_trained_head_is_first_and_restoring_it_undoes_the_change(model: Model, 
 def test_text_is_named_with_the_token_at_which_its_head_moved_most(tiny: Model) -> None:
     after = with_noise(tiny, 0.2, only="h.1.attn.c_proj.weight")
     text = compare(tiny, after).texts[0]
-    old, new = (model.merging(1)[0][text.head].detach().numpy() for model in (tiny, after))
+    old, new = (model.output_weights(1)[0][text.head].detach().numpy() for model in (tiny, after))
     run = gpt2viz.trace(tiny, text.text)
     wrote = np.linalg.norm(run.stage("head_output", 1, text.head) @ (new - old), axis=1)
     moved = wrote / np.linalg.norm(run.stage("residual_out", 0)[0], axis=1)

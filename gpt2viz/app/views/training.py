@@ -26,7 +26,7 @@ from gpt2viz.analysis.batch_scores import (
     token_losses,
 )
 from gpt2viz.analysis.lens import logit_lens
-from gpt2viz.analysis.scores import SCORES, Read
+from gpt2viz.analysis.scores import SCORES, MeasuredOn
 from gpt2viz.anatomy.training_record import TrainingRecord
 from gpt2viz.app import address, checkpoint_runs, output, pages, parameters, prose, run_cache
 from gpt2viz.app.checkpoint_runs import CheckpointRun
@@ -56,7 +56,7 @@ from gpt2viz.pictures.training import (
 )
 
 #: The texts on which heads were scored.
-READ: Mapping[Read, str] = {"text": "held-out text", "probe": "random tokens, repeated"}
+_INPUT: Mapping[MeasuredOn, str] = {"text": "held-out text", "probe": "random tokens, repeated"}
 #: Weights are sent as 16-bit numbers; this one stands for NaN.
 _NAN_CODE = 65_535
 #: The heights of the map and of the large matrices, in pixels.
@@ -115,7 +115,7 @@ def _growth(view: View, record: TrainingRecord) -> None:
             made_by=(batch_score, *shown.code),
             then=lambda cell: open_head(*divmod(cell.row, view.model.config.n_head)),
         )
-    title, text = shown.name.capitalize(), READ[shown.measured_on]
+    title, text = shown.name.capitalize(), _INPUT[shown.measured_on]
     prose.caption(sentence("training.score", name=title, text=text, what=shown.words))
     if record.set_heads:
         named = ", ".join(f"{layer}.{head}" for layer, head in record.set_heads)
