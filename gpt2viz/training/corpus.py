@@ -47,13 +47,13 @@ def read_corpus(path: Path) -> Corpus:
     return Corpus(tuple(head for head, _ in pairs), tuple(tail for _, tail in pairs))
 
 
-def split_book(book: str, share: float = HELD_OUT_SHARE) -> tuple[str, str]:
+def split_book(book: str) -> tuple[str, str]:
     """Cut a book into (training part, held-out part), at the end of a paragraph if possible.
 
-    The held-out part is at least the last ``share`` of the characters: the cut moves back to the
-    end of the previous paragraph, unless the book is a single paragraph.
+    The held-out part is at least the last 2 % of the characters (``HELD_OUT_SHARE``): the cut moves
+    back to the end of the previous paragraph, unless the book is a single paragraph.
     """
-    cut = len(book) - int(len(book) * share)
+    cut = len(book) - int(len(book) * HELD_OUT_SHARE)
     paragraph = book.rfind("\n", 0, cut)
     cut = paragraph + 1 if paragraph >= 0 else cut
     return book[:cut], book[cut:]

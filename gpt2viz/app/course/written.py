@@ -25,7 +25,7 @@ def latex(values: ArrayLike) -> str:
     return _row(values, format_shortest)
 
 
-def latex_decimals(values: ArrayLike, digits: int = 4) -> str:
+def latex_decimals(values: ArrayLike, digits: int) -> str:
     """Format like ``latex``, rounded to ``digits`` decimals; −∞ and NaN are named."""
     return _row(values, lambda x: f"{round(x, digits) + 0.0:.{digits}f}")
 
@@ -39,14 +39,14 @@ def equals(values: ArrayLike, digits: int = 4) -> str:
     return rf"{sign} {latex_decimals(values, digits)}"
 
 
-def latex_brief(values: ArrayLike, digits: int = 4) -> str:
+def latex_brief(values: ArrayLike, digits: int) -> str:
     """Format like ``latex`` if all numbers are whole, else like ``latex_decimals``."""
     return latex(values) if _is_whole(values) else latex_decimals(values, digits)
 
 
-def equals_brief(values: ArrayLike, digits: int = 4) -> str:
+def equals_brief(values: ArrayLike) -> str:
     """Format like ``latex_brief``, preceded by the sign of ``equals``."""
-    return f"= {latex(values)}" if _is_whole(values) else equals(values, digits)
+    return f"= {latex(values)}" if _is_whole(values) else equals(values)
 
 
 def decimals(
