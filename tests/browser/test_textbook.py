@@ -86,6 +86,7 @@ def test_click_in_the_diagram_opens_the_tensors_page(open_page: Visit) -> None:
 
 def choose_code_lines(page: Page) -> None:
     """Choose a line of code by keyboard and one of the other listing by a click; check with axe."""
+    expect(page.get_by_text("As short PyTorch classes, in")).to_have_css("font-weight", "400")
     gpt2, package = page.locator(".listings ol").all()
     lit = gpt2.locator("[aria-current]")
     expect(lit).to_contain_text("scores = q @ k.mT")

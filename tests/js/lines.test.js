@@ -59,9 +59,8 @@ test("a token's description has four numbers and the count of the rest", () => {
   assert.deepEqual(parts, ["11 “t1” matches", "11 “t1”: 0.500 %"])
   const thin = { ...ONE, sources: [{ q: [0], k: [0], v: [0.04] }], decimals: 0, unit: " %" }
   assert.equal(describeToken(thin, "q", 0)[1], "10 “t0”: <0.1 %")
-  assert.deepEqual(describeToken(TWO, "q", 3), [
-    "13 “t3” looks at", "Head 0: nothing that is drawn", "Head 5: 10 “t0”: 0.750",
-  ])
+  assert.deepEqual(describeToken(TWO, "q", 3),
+    ["13 “t3” looks at", "Head 0: nothing that is drawn", "Head 5: 10 “t0”: 0.750"])
 })
 
 test("arrow keys move between tokens and sides and stop at the ends", () => {
