@@ -186,7 +186,7 @@ def test_tab_order_is_menu_sentence_choices_pictures(open_page: Visit) -> None:
 
 def test_tooltip_never_covers_its_buttons_popover(open_page: Callable[..., Page]) -> None:
     page = open_page()
-    tip = page.locator("[role=tooltip]")
+    tip, popover = page.locator("[role=tooltip]"), page.get_by_test_id("stPopoverBody")
     for name in ("Words", "Numbers", "Save"):
         button = page.locator(".st-key-menu").get_by_role("button", name=name, exact=False)
         button.hover()
@@ -194,7 +194,6 @@ def test_tooltip_never_covers_its_buttons_popover(open_page: Callable[..., Page]
         button.click()
         settle(page)
         if name == "Numbers":
-            popover = page.get_by_test_id("stPopoverBody")
             expect(popover.get_by_text("16 numbers, one per row")).to_be_visible()  # of 4 tokens
             expect(popover.get_by_test_id("stDataFrame")).to_be_visible()
         page.mouse.move(700, 850)
@@ -207,8 +206,9 @@ def test_tooltip_never_covers_its_buttons_popover(open_page: Callable[..., Page]
         expect(tip).to_have_count(0)
         button.press("Enter")
         settle(page)
+        page.wait_for_function("document.activeElement.closest('[data-testid=stPopoverBody]')")
         page.keyboard.press("Escape")  # the focus goes back to the button
-        expect(page.get_by_test_id("stPopoverBody")).to_have_count(0)
+        expect(popover).to_have_count(0)
         expect(tip).to_have_count(1)
         expect(tip).to_be_hidden()
         page.keyboard.press("Escape")
