@@ -125,7 +125,7 @@ PYTHON = {
         "heads.register_score",
         "heads.weight_scores(tiny)",
         "engines.local(1)",
-        "stored.read_survey(gpt2viz.BUNDLED, model.weights, 4, 8)",
+        "stored.read_survey(gpt2viz.BUNDLED, model.weight_files, 4, 8)",
         "gpt2viz.group_words(trace.stage('weights', 0)[0, 0], gpt2viz.word_starts([b'A'] * 4))",
         "gpt2viz.load_trace(export.save_trace(trace, 'run.npz'))",
         "gpt2viz.show(trace).save('attention.html')",
