@@ -130,12 +130,11 @@ def picture(
 ) -> None:
     """Draw a picture in ``slot``: matrices on a canvas, bars and curves as a chart.
 
-    On matrices, ``choose`` gets a clicked cell and ``drag`` a
-    dragged part, before the page reruns, so that they can set widgets; on wiring, ``choose`` gets
-    the edge's name as the cell's panel. Streamlit keeps both callbacks for the session, so neither
-    may reference a run: let them hold labels and sizes only.
-    ``then`` gets a clicked cell during the rerun, when it can open another page. A Shift-click on a
-    cell of a head's matrix opens *Why there?*.
+    On matrices, ``choose`` gets a clicked cell and ``drag`` a dragged part, before the page reruns,
+    so that they can set widgets; on wiring, ``choose`` gets the edge's name as the cell's panel.
+    Streamlit keeps both callbacks for the session, so neither may reference a run: let them hold
+    labels and sizes only. ``then`` gets a clicked cell during the rerun, when it can open another
+    page. A Shift-click on a cell of a head's matrix opens *Why there?*.
 
     ``made_by`` is the code behind its numbers, shown below the picture.
 
