@@ -32,7 +32,7 @@ from torch import Tensor, nn
 
 from gpt2viz.arrays import Numbers, Pairs
 from gpt2viz.errors import ArgumentError
-from gpt2viz.labels import sentence
+from gpt2viz.labels import pluralize, sentence
 from gpt2viz.model import devices
 from gpt2viz.model.checkpoint import Model
 from gpt2viz.model.network import Mask
@@ -227,11 +227,11 @@ def equal_words(before: Model, after: Model) -> str:
     layers = [n for n, pair in enumerate(pairs) if equal_weights(*pair)]
     equal = np.argwhere(equal_heads(before, after)).tolist()
     heads = [f"{layer}.{head}" for layer, head in equal if layer not in layers]
-    words = [sentence("changes.equal_layers", layers=_ranges(layers))] if layers else []
+    parts = [f"{pluralize(len(layers), 'layers')} ({_ranges(layers)})"] if layers else []
     if heads:
-        key = "changes.equal_heads" if len(heads) <= 8 else "changes.equal_many"
-        words.append(sentence(key, heads=", ".join(heads), n=len(heads)))
-    return " ".join(words)
+        counted = pluralize(len(heads), "heads of other layers" if layers else "heads")
+        parts.append(counted + (f" ({', '.join(heads)})" if len(heads) <= 8 else ""))
+    return sentence("changes.equal_parts", parts=" and ".join(parts)) if parts else ""
 
 
 def _ranges(numbers: Sequence[int]) -> str:
