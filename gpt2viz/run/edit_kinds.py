@@ -19,6 +19,7 @@ import numpy as np
 
 from gpt2viz.arrays import Array, Pairs
 from gpt2viz.errors import EditError, PluginError
+from gpt2viz.labels import numeral
 from gpt2viz.plugins import EDITS, Registry, guard
 from gpt2viz.run.stages import HEAD_STAGES, STAGE
 
@@ -139,9 +140,8 @@ def _head(edit: Edit) -> str:
 
 def _window(edit: Edit, _token: TokenName) -> str:
     """A window in words: "Each query sees only itself and the first key"."""
-    seen = "itself"
-    if edit.width != 1:
-        seen = f"keys fewer than {edit.width} tokens away, itself included"
+    near = f"keys fewer than {edit.width} tokens away, itself included"
+    seen = "itself" if edit.width == 1 else near
     if edit.first is not None:
         after = " and" if edit.width == 1 else ", and"
         seen += f"{after} the first {'key' if edit.first == 1 else f'{edit.first} keys'}"
@@ -187,7 +187,7 @@ _OURS = (
         ("scale:1.3:0.5",),
         "Scale a head",
         "Multiplies its output: by 2 it adds twice as much, by −1 the opposite.",
-        lambda edit, _token: f"{_head(edit)}: its output × {edit.factor}",
+        lambda edit, _token: f"{_head(edit)}: its output × {numeral(edit.factor or 0.0)}",
         stage="head_output",
         change=_scale,
         repeats=True,

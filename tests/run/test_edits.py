@@ -190,17 +190,17 @@ def test_every_kind_is_declared_completely() -> None:
     """Its examples are read back, it changes something, and its texts are unique."""
     for name, kind in OURS.items():
         for text in kind.examples:
-            (edit,) = parse_edits(text)
-            assert (str(edit), edit.kind) == (text, name)
+            assert [(str(edit), edit.kind) for edit in parse_edits(text)] == [(text, name)]
         assert (kind.hides is None) == (kind.change is not None)
     for words in ("title", "meaning"):
         assert len({getattr(kind, words) for kind in OURS.values()} - {""}) == len(OURS)
 
 
 def test_descriptions_of_edits() -> None:
-    edits = parse_edits("off:1.3,forbid:1:0,window:1,window:1:1,window:3,window:3:2")
+    edits = parse_edits("off:1.3,scale:1.3:-2,forbid:1:0,window:1,window:1:1,window:3,window:3:2")
     assert [describe(edit, ["A", "crane"]) for edit in edits] == [
         "Layer 1 head 3 is off: its output is 0",
+        "Layer 1 head 3: its output × −2.0",
         "Query 1 (crane) may not see key 0 (A)",
         "Each query sees only itself",
         "Each query sees only itself and the first key",
