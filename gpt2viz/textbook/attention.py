@@ -19,7 +19,7 @@ from gpt2viz.textbook.tensors import normal, rows
 
 
 class Steps(NamedTuple):
-    """q, k (T, hs) and v (T, d), four matrices (T, T) computed from them, and the output (T, d)."""
+    """q, k (…, T, hs), v (…, T, d), four matrices (…, T, T) made of them, the output (…, T, d)."""
 
     q: Tensor
     k: Tensor
@@ -45,11 +45,11 @@ def attend(
     ``scaled`` divides the scores by √hs; ``causal`` masks later keys; ``temperature``, above 0,
     divides the input of softmax.
     """
-    q, k, v = rows(q), rows(k), rows(v)  # (T, hs), (T, hs), (T, d)
-    scores = q @ k.T  # (T, T)
-    smaller = scores / math.sqrt(q.shape[1]) if scaled else scores  # (T, T)
-    masked = hide_later(smaller) if causal else smaller  # (T, T)
-    weights = torch.softmax(masked / temperature, dim=-1)  # (T, T), each row sums to 1
+    q, k, v = rows(q), rows(k), rows(v)  # (…, T, hs), (…, T, hs), (…, T, d)
+    scores = q @ k.mT  # (…, T, T)
+    smaller = scores / math.sqrt(q.shape[-1]) if scaled else scores  # (…, T, T)
+    masked = hide_later(smaller) if causal else smaller  # (…, T, T)
+    weights = torch.softmax(masked / temperature, dim=-1)  # (…, T, T), each row sums to 1
     return Steps(q, k, v, scores, smaller, masked, weights, weights @ v)
 
 

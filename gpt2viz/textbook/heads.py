@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 from torch import Tensor, nn
 
 from gpt2viz.errors import ContextError, GPT2VizError
-from gpt2viz.textbook.attention import JOURNEY_X, hide_later
+from gpt2viz.textbook.attention import JOURNEY_X, Steps, attend, hide_later
 from gpt2viz.textbook.claims import Claim, shape
 from gpt2viz.textbook.mlp import drop
 from gpt2viz.textbook.tensors import normal, randomize, rows
@@ -26,18 +26,14 @@ class ShapeError(GPT2VizError):
     """A tensor whose shape doesn't fit a module."""
 
 
-def mix(q: Tensor, k: Tensor, v: Tensor, causal: bool = False) -> Tensor:
-    """softmax(q kᵀ / √hs + mask) v: (…, T, hs) -> (…, T, hs)."""
-    scores = q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])  # (…, T, T)
-    return torch.softmax(hide_later(scores) if causal else scores, dim=-1) @ v
-
-
 class SimplifiedAttention(nn.Module):
     """Each vector is its own query, key and value, unscaled: (B, T, C) -> (B, T, C)."""
 
+    def steps(self, x: Tensor) -> Steps:
+        return attend(x, x, x, scaled=False)
+
     def forward(self, x: Tensor) -> Tensor:
-        weights = torch.softmax(x @ x.transpose(-2, -1), dim=-1)  # (B, T, T)
-        return weights @ x
+        return self.steps(x).output
 
 
 class TrainableAttention(nn.Module):
@@ -51,8 +47,11 @@ class TrainableAttention(nn.Module):
         self.key = nn.Linear(C, hs, bias=bias)
         self.value = nn.Linear(C, hs, bias=bias)
 
+    def steps(self, x: Tensor) -> Steps:
+        return attend(self.query(x), self.key(x), self.value(x), causal=self.causal)
+
     def forward(self, x: Tensor) -> Tensor:
-        return mix(self.query(x), self.key(x), self.value(x), self.causal)
+        return self.steps(x).output
 
 
 class CausalAttention(TrainableAttention):
@@ -81,10 +80,13 @@ class MultiHeadAttention(nn.Module):
         B, T, C = x.shape
         return x.view(B, T, self.nh, C // self.nh).transpose(1, 2)  # (B, nh, T, hs)
 
+    def steps(self, x: Tensor) -> Steps:
+        q, k, v = (self.split(make(x)) for make in (self.query, self.key, self.value))
+        return attend(q, k, v, causal=True)  # of each head: its output is (B, nh, T, hs)
+
     def forward(self, x: Tensor) -> Tensor:
         self.check(x)
-        q, k, v = (self.split(make(x)) for make in (self.query, self.key, self.value))
-        heads = mix(q, k, v, causal=True)  # (B, nh, T, hs)
+        heads = self.steps(x).output
         return self.out(heads.transpose(1, 2).reshape(x.shape))  # type: ignore[no-any-return]
 
     def check(self, x: Tensor) -> None:
@@ -270,33 +272,18 @@ class Dropped(NamedTuple):
     hidden: Tensor
 
 
-def is_causal(variant: Variant) -> bool:
-    """True for a variant in which no token sees a later one."""
-    return isinstance(variant, MultiHeadAttention) or getattr(variant, "causal", False)
-
-
-def weights_of(variant: Variant, x: Tensor) -> Tensor:
-    """The attention weights (T, T) of one of the four variants for x (T, C); those of head 0."""
-    if isinstance(variant, SimplifiedAttention):
-        return torch.softmax(x @ x.T, dim=-1)
-    q, k = variant.query(x), variant.key(x)  # (T, hs), or (T, C) for all heads
-    if isinstance(variant, MultiHeadAttention):
-        q, k = (variant.split(part[None])[0, 0] for part in (q, k))  # (T, hs)
-    scores = q @ k.T / math.sqrt(q.shape[-1])  # (T, T)
-    return torch.softmax(hide_later(scores) if is_causal(variant) else scores, dim=-1)
-
-
 def drop_weights(
     x: ArrayLike, nh: int, seed: int, p: float, training: bool, drop_seed: int = 0
 ) -> dict[str, Dropped]:
     """Each variant's weights for x (T, C), parameters from a seed, and dropout with probability p.
 
-    Dropout comes after softmax, and drops the same entries in all four.
+    Of many heads, head 0's. Dropout comes after softmax, and drops the same entries in all four.
     """
-    by_name, given = {}, rows(x)
+    by_name, batch = {}, rows(x)[None]  # (1, T, C)
     with torch.inference_mode():
-        for name, variant in the_variants(given.shape[-1], nh, seed).items():
-            weights = weights_of(variant, given)
-            hidden = hide_later(torch.zeros_like(weights)).isneginf() & is_causal(variant)
-            by_name[name] = Dropped(weights, drop(weights, p, training, drop_seed), hidden)
+        for name, variant in the_variants(batch.shape[-1], nh, seed).items():
+            steps = variant.steps(batch)  # (1, T, T), or (1, nh, T, T)
+            weights, masked = (x.flatten(0, -3)[0] for x in (steps.weights, steps.masked_scores))
+            dropped = drop(weights, p, training, drop_seed)  # (T, T)
+            by_name[name] = Dropped(weights, dropped, masked.isneginf())
     return by_name
