@@ -216,10 +216,10 @@ def test_edit_shows_a_head_that_it_changes() -> None:
 
 def test_every_kind_of_edit_can_be_added_and_undone() -> None:
     at = open_page("what_if", layer="0", head="0")
-    for kind in OURS:
-        if kind == "patch":  # tested below, with a second sentence
-            continue
+    for kind in (name for name in OURS if name != "patch"):  # that is tested below
         at.selectbox(key="edit_kind").set_value(kind).run()
+        if kind == "scale":
+            at.number_input(key="edit_factor").set_value(-0.5).run()
         at.button(key="add_edit").click().run()
         if kind == "scale":  # a repeated edit is added again
             at.button(key="add_edit").click().run()
@@ -228,8 +228,8 @@ def test_every_kind_of_edit_can_be_added_and_undone() -> None:
             at.button(key="add_edit").click().run()
         assert not at.exception
         assert not notices(at)
-    rest = "scale:0.0:2.0,attn:0,mlp:0,forbid:3:0,window:2,window:2:1,nofirst"
-    assert at.query_params["edits"] == f"off:0.0,mean:0.0,scale:0.0:2.0,{rest}"
+    rest = "scale:0.0:-0.5,attn:0,mlp:0,forbid:3:0,window:2,window:2:1,nofirst"
+    assert at.query_params["edits"] == f"off:0.0,mean:0.0,scale:0.0:-0.5,{rest}"
     assert at.button(key="undo_9").label.startswith("Layer 0 head 0 is off")
     assert "reference text" in page_text(at)
     assert "Once upon a time a girl" in page_text(at)
