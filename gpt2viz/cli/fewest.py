@@ -12,7 +12,7 @@ import gpt2viz
 from gpt2viz import FewestHeads
 from gpt2viz.cli import options
 from gpt2viz.export import about
-from gpt2viz.labels import escape_controls
+from gpt2viz.labels import escape_controls, percent
 from gpt2viz.run.means import describe
 
 
@@ -104,4 +104,4 @@ def _print(model: gpt2viz.Model, result: FewestHeads, keep: float) -> None:
         gone = result.n_heads - left
         layer, head = result.given_up[gone - 1]
         without = "" if left == n_kept else f"  without {layer}.{head}"
-        click.echo(f"{left:>10}  {100 * result.faithfulness[gone]:>4.0f} %{without}")
+        click.echo(f"{left:>10}  {percent(result.faithfulness[gone]):>6}{without}")

@@ -11,7 +11,7 @@ import gpt2viz
 from gpt2viz import Contributions, Route, __version__
 from gpt2viz.cli import options
 from gpt2viz.export import about
-from gpt2viz.labels import escape_controls, label
+from gpt2viz.labels import escape_controls, label, percent
 
 
 @click.command()
@@ -69,10 +69,10 @@ def lens(run: options.Run, as_json: bool, position: int) -> None:
         reading = {"position": read.positions[0], "answer": int(read.answer[0]), "places": rows}
         options.print_json(asdict(about(trace, "logit lens")) | reading)
         return
-    for row in rows:
+    for n, row in enumerate(rows):
         stage = row["stage"] if row["layer"] is None else f"{row['stage']}.{row['layer']}"
-        rank, p = f"answer {row['rank_of_the_answer']:,}", row["probability"]
-        click.echo(escape_controls(f"{stage:<16} {p:>7.1%}  {rank:<14} {row['token']}"))
+        rank, p = f"answer {row['rank_of_the_answer']:,}", percent(float(read.probability[n, 0]), 1)
+        click.echo(escape_controls(f"{stage:<16} {p:>7}  {rank:<14} {row['token']}"))
 
 
 #: The number of parts to print; --json has all.

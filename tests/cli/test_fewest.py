@@ -31,10 +31,10 @@ def test_fewest_prints_the_heads_and_what_each_step_costs(
     text, _, heading, *rows = message.stdout.splitlines()
     assert text == f"{result.words(0.6)} The answers are 'a' and 'b'."
     assert heading.split() == ["heads", "left", "kept"]
-    first, last = result.n_heads - len(heads), result.n_heads
-    assert [row.split()[:2] for row in rows] == [
-        [str(last - n), f"{100 * result.faithfulness[n]:.0f}"] for n in range(first, last + 1)
-    ]
+    first = result.n_heads - len(heads)
+    shares = [f"{100 * share:.0f}".replace("-", "−") for share in result.faithfulness[first:]]
+    left = map(str, range(len(heads), -1, -1))
+    assert [tuple(row.split()[:2]) for row in rows] == [*zip(left, shares, strict=True)]
     gone = [f"without {layer}.{head}" for layer, head in result.given_up[first:]]
     assert [row.partition("%  ")[2] for row in rows] == ["", *gone]
     assert "Giving up heads: 100 %" in message.stderr

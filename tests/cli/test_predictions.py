@@ -49,7 +49,7 @@ def test_lens(run: Run) -> None:
     assert result["places"][0]["stage"] == "embedding"
     lines = run("lens", CATS).stdout.splitlines()
     assert len(lines) == len(result["places"])
-    assert lines[-1].split()[:1] == ["residual_out.3"]
+    assert lines[-1].startswith("residual_out.3    58.3 %  answer 1 ")
     assert lines[-1].split()[-1] == label(b" on")
 
 
