@@ -10,6 +10,7 @@ than four times the channels.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import torch
@@ -26,50 +27,29 @@ SENTENCE = tuple(VOCABULARY[id] for id in IDS)
 CHANNELS = ("thing", "action", "hand →", "hand ↑")
 
 
-class Head(NamedTuple):
-    """The tables of one head for queries, keys and values, (hs, C) each."""
-
-    q: ArrayLike
-    k: ArrayLike
-    v: ArrayLike
-
-
-class Tables(NamedTuple):
-    """All weights of the tiny crane. C = 4 channels, hs = 2, F = 3 neurons.
-
-    ``tokens`` (n_vocab, C) has a row per token, ``positions`` (n_positions, C) one per position.
-    ``merge`` (C, nh · hs) is W_O. The MLP's first layer is ``widen`` (F, C) with ``bias`` (F,), its
-    second ``back`` (C, F).
-    """
-
-    tokens: ArrayLike
-    positions: ArrayLike
-    heads: tuple[Head, Head]
-    merge: ArrayLike
-    widen: ArrayLike
-    bias: ArrayLike
-    back: ArrayLike
-
+#: All weights of the tiny crane by name. C = 4 channels, hs = 2, F = 3 neurons. ``tokens``
+#: (n_vocab, C) has a row per token, ``positions`` (n_positions, C) one per position. ``q0``, ``k0``
+#: and ``v0`` (hs, C) are head 0's. ``merge`` (C, nh · hs) is W_O. The MLP's first layer is
+#: ``widen`` (F, C + 1), with the biases in the last column, its second ``back`` (C, F).
+Tables = Mapping[str, ArrayLike]
 
 #: W_V: the first two channels of a vector, unchanged.
 _WORD = ((1, 0, 0, 0), (0, 1, 0, 0))
-#: Head 0 attends to the thing that acts: its query matches a thing that isn't an action.
-_WHO = Head(q=((1, 1, 0, 0), (1, 1, 0, 0)), k=((1, 0, 0, 0), (0, -2, 0, 0)), v=_WORD)
-#: Head 1 attends to the previous word: its query is the hand, turned back by a quarter.
-_BEFORE = Head(q=((0, 0, 0, -2), (0, 0, 2, 0)), k=((0, 0, 2, 0), (0, 0, 0, 2)), v=_WORD)
 
 #: The weights set by hand. A fish is a thing, and to fish is an action. The hand points up, right,
-#: down, left. W_O keeps half of the thing that head 0 finds, and half of the action of head 1.
-#: There is a neuron for a thing without an action, for an action, and for a thing with one.
-MADE = Tables(
-    tokens=((-1, 1, 0, 0), (2, 0, 0, 0), (0, 2, 0, 0), (2, 1, 0, 0), (-1, -1, 0, 0)),
-    positions=((0, 0, 0, 1), (0, 0, 1, 0), (0, 0, 0, -1), (0, 0, -1, 0)),
-    heads=(_WHO, _BEFORE),
-    merge=((0.5, 0, 0, 0), (0, 0, 0, 0.5), (0, 0, 0, 0), (0, 0, 0, 0)),
-    widen=((1, -2, 0, 0), (-1, 1, 0, 0), (1, 2, 0, 0)),
-    bias=(0, 0, -6),
-    back=((-1, 1, -6), (1, -1, -6), (0, 0, 0), (0, 0, 0)),
-)
+#: down, left. Head 0 attends to the thing that acts: its query matches a thing that isn't an
+#: action. Head 1 attends to the previous word: its query is the hand, turned back by a quarter. W_O
+#: keeps half of the thing that head 0 finds, and half of the action of head 1. There is a neuron
+#: for a thing without an action, for an action, and for a thing with one.
+MADE: Tables = {
+    "tokens": ((-1, 1, 0, 0), (2, 0, 0, 0), (0, 2, 0, 0), (2, 1, 0, 0), (-1, -1, 0, 0)),
+    "positions": ((0, 0, 0, 1), (0, 0, 1, 0), (0, 0, 0, -1), (0, 0, -1, 0)),
+    **{"q0": ((1, 1, 0, 0), (1, 1, 0, 0)), "k0": ((1, 0, 0, 0), (0, -2, 0, 0)), "v0": _WORD},
+    **{"q1": ((0, 0, 0, -2), (0, 0, 2, 0)), "k1": ((0, 0, 2, 0), (0, 0, 0, 2)), "v1": _WORD},
+    "merge": ((0.5, 0, 0, 0), (0, 0, 0, 0.5), (0, 0, 0, 0), (0, 0, 0, 0)),
+    "widen": ((1, -2, 0, 0, 0), (-1, 1, 0, 0, 0), (1, 2, 0, 0, -6)),
+    "back": ((-1, 1, -6), (1, -1, -6), (0, 0, 0), (0, 0, 0)),
+}
 
 
 class Reading(NamedTuple):
@@ -96,27 +76,28 @@ class Reading(NamedTuple):
     probabilities: Tensor
 
 
-def look(x: Tensor, head: Head, causal: bool = True) -> Steps:
+def look(x: Tensor, tables: Tables, head: int, causal: bool = True) -> Steps:
     """Vectors (T, C) through one head."""
-    q, k, v = (attention.project(x, table) for table in head)
+    q, k, v = (attention.project(x, tables[f"{part}{head}"]) for part in "qkv")
     return attention.attend(q, k, v, causal=causal)
 
 
 def run(tables: Tables = MADE) -> Reading:
     """Run the sentence, from its ids to the probabilities of the next token."""
-    tokens = embeddings.look_up(tables.tokens, IDS)
-    positions = rows(tables.positions)[: len(IDS)]
+    tokens = embeddings.look_up(tables["tokens"], IDS)
+    positions = rows(tables["positions"])[: len(IDS)]
     x = tokens + positions
-    free = look(x, tables.heads[0], causal=False)
-    heads = tuple(look(x, head) for head in tables.heads)
+    free = look(x, tables, 0, causal=False)
+    heads = tuple(look(x, tables, n) for n in (0, 1))
     merged = torch.cat([head.output for head in heads], dim=-1)
-    added = attention.project(merged, tables.merge)
+    added = attention.project(merged, tables["merge"])
     mid = x + added
-    widened = mlp.linear(mid, tables.widen, tables.bias)
+    widen = rows(tables["widen"])
+    widened = mlp.linear(mid, widen[:, :-1], widen[:, -1])
     bent = mlp.relu(widened)
-    back = attention.project(bent, tables.back)
+    back = attention.project(bent, tables["back"])
     end = mid + back
-    scores = logits.logits(end, tables.tokens)
+    scores = logits.logits(end, tables["tokens"])
     return Reading(
         *(tokens, positions, x, free, heads, merged, added, mid),
         *(widened, bent, back, end, scores, logits.next_token(scores)),

@@ -130,10 +130,9 @@ EDITED = {
 @cache
 def expected() -> dict[str, np.ndarray]:
     """The oracle's results from the edited tables."""
-    heads = [tuple(EDITED[f"tiny_{part}{head}"] for part in "qkv") for head in (0, 1)]
-    named = ("words", "places", "merge", "widen", "back")
-    words, positions, *rest = (EDITED[f"tiny_{name}"] for name in named)
-    return tiny_run_with(words, positions, heads, *rest)
+    names = {"words": "tokens", "places": "positions"}
+    tables = {name.removeprefix("tiny_"): table for name, table in EDITED.items()}
+    return tiny_run_with({names.get(name, name): table for name, table in tables.items()})
 
 
 @cache

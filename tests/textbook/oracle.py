@@ -6,7 +6,7 @@ the claims' order: numbers, a text, or None for a random number, which tests bou
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from math import sqrt
 from typing import Any
 
@@ -100,21 +100,16 @@ def tiny_run() -> dict[str, np.ndarray]:
     }
 
 
-def tiny_run_with(
-    words: np.ndarray,
-    positions: np.ndarray,
-    heads: Sequence[tuple[np.ndarray, ...]],
-    merge: np.ndarray,
-    widen: np.ndarray,
-    back: np.ndarray,
-) -> dict[str, np.ndarray]:
+def tiny_run_with(tables: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """The tiny crane's run with any tables; the last column of ``widen`` has the biases."""
-    x = words[:4] + positions
+    words, merge, back = (tables[name] for name in ("tokens", "merge", "back"))
+    heads = [[tables[f"{part}{head}"] for part in "qkv"] for head in (0, 1)]
+    x = words[:4] + tables["positions"]
     scaled = [x @ q.T @ k @ x.T / sqrt(2) for q, k, _ in heads]
     weights = [softmax(hide(scores)) for scores in scaled]
     merged = np.hstack([w @ x @ v.T for w, (_, _, v) in zip(weights, heads, strict=True)])
     mid = x + merged @ merge.T
-    widened = np.einsum("tc,fc->tf", np.hstack([mid, np.ones((4, 1))]), widen)
+    widened = np.einsum("tc,fc->tf", np.hstack([mid, np.ones((4, 1))]), tables["widen"])
     end = mid + np.where(widened > 0, widened, 0) @ back.T
     return {
         "x": x,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 import pytest
@@ -15,7 +14,7 @@ from torch import nn
 from gpt2viz.model.config import GPT2Config
 from gpt2viz.model.network import GPT2
 from gpt2viz.textbook import tiny_crane
-from gpt2viz.textbook.tiny_crane import MADE, Head, Tables
+from gpt2viz.textbook.tiny_crane import MADE
 from tests.numpy_gpt2 import softmax
 from tests.textbook.oracle import tiny_run, tiny_run_with
 
@@ -33,28 +32,17 @@ def test_numbers_for_hand_calculation_are_integers() -> None:
         assert part.abs().max() <= 12
 
 
-def _numbers(tables: Tables, draw: Iterator[float]) -> dict[str, Any]:
-    """Numbers for all tables, by the oracle's names."""
-    heads = [tuple(_filled(part, draw) for part in head) for head in tables.heads]
-    named = {"words": tables.tokens, "positions": tables.positions, "merge": tables.merge}
-    named |= {"back": tables.back, "widen": np.column_stack([tables.widen, tables.bias])}
-    return {name: _filled(table, draw) for name, table in named.items()} | {"heads": heads}
+def _filled(draw: Iterator[float]) -> dict[str, np.ndarray]:
+    """Numbers for all tables."""
+    shapes = {name: np.shape(table) for name, table in MADE.items()}
+    return {
+        name: np.array([next(draw) for _ in range(int(np.prod(shape)))]).reshape(shape)
+        for name, shape in shapes.items()
+    }
 
 
-def _filled(table: object, draw: Iterator[float]) -> np.ndarray:
-    shape = np.shape(np.asarray(table))
-    return np.array([next(draw) for _ in range(int(np.prod(shape)))]).reshape(shape)
-
-
-def _tables(of: dict[str, Any]) -> Tables:
-    first, second = (Head(*parts) for parts in of["heads"])
-    widen, bias = of["widen"][:, :-1], of["widen"][:, -1]
-    heads = first, second
-    return Tables(of["words"], of["positions"], heads, of["merge"], widen, bias, of["back"])
-
-
-def _check(of: dict[str, Any]) -> None:
-    result, expected = tiny_crane.run(_tables(of)), tiny_run_with(**of)
+def _check(tables: dict[str, np.ndarray]) -> None:
+    result, expected = tiny_crane.run(tables), tiny_run_with(tables)
     assert_allclose(result.free.weights, expected.pop("free"), atol=2e-3)
     patterns = np.stack([head.weights for head in result.heads])
     assert_allclose(patterns, expected.pop("looks"), atol=2e-3)
@@ -68,27 +56,22 @@ def _check(of: dict[str, Any]) -> None:
 @settings(max_examples=12)
 @given(strategies.randoms(use_true_random=False), strategies.sampled_from([0.01, 1, 2]))
 def test_random_tables_equal_the_oracle(draw, largest) -> None:  # type: ignore[no-untyped-def]
-    _check(_numbers(MADE, iter(lambda: round(draw.uniform(-largest, largest), 3), None)))
+    _check(_filled(iter(lambda: round(draw.uniform(-largest, largest), 3), None)))
 
 
 @pytest.mark.parametrize("cycle", [(0,), (10,), (-10,), (10, -10, 0), (0.001, 0)])
 def test_extreme_tables_equal_the_oracle(cycle: tuple[float, ...]) -> None:
-    _check(_numbers(MADE, (cycle[n % len(cycle)] for n in range(1000))))
+    _check(_filled(cycle[n % len(cycle)] for n in range(1000)))
 
 
 def test_both_oracles_agree() -> None:
-    words, positions, merge, back, widen, bias = (
-        np.array(getattr(MADE, name))
-        for name in ("tokens", "positions", "merge", "back", "widen", "bias")
-    )
-    heads = [tuple(np.array(part) for part in head) for head in MADE.heads]
-    result = tiny_run_with(words, positions, heads, merge, np.column_stack([widen, bias]), back)
+    result = tiny_run_with({name: np.array(table) for name, table in MADE.items()})
     for name, values in tiny_run().items():
         if name in result:
             assert_allclose(result[name], values, atol=1e-12, err_msg=name)
 
 
-def network() -> GPT2:
+def own_gpt2() -> GPT2:
     """The package's own GPT-2 with these tables and without LayerNorms."""
     config = GPT2Config(
         vocab_size=5,
@@ -99,31 +82,27 @@ def network() -> GPT2:
         n_inner=3,
         activation_function="relu",
     )
-    made = GPT2(config).eval()
-    made.ln_f = nn.Identity()  # type: ignore[assignment]
+    network = GPT2(config).eval()
+    network.ln_f = nn.Identity()  # type: ignore[assignment]
     for name in ("ln_1", "ln_2"):
-        setattr(made.h[0], name, nn.Identity())
+        setattr(network.h[0], name, nn.Identity())
+    made = {name: np.array(table) for name, table in MADE.items()}
     tables = {
-        "wte.weight": MADE.tokens,
-        "wpe.weight": MADE.positions,
-        "h.0.attn.c_attn.weight": [
-            row
-            for part in zip(*MADE.heads, strict=True)
-            for table in part
-            for row in np.asarray(table).tolist()
-        ],
-        "h.0.attn.c_proj.weight": MADE.merge,
-        "h.0.mlp.c_fc.weight": MADE.widen,
-        "h.0.mlp.c_fc.bias": MADE.bias,
-        "h.0.mlp.c_proj.weight": MADE.back,
+        "wte.weight": made["tokens"],
+        "wpe.weight": made["positions"],
+        "h.0.attn.c_attn.weight": np.vstack([made[f"{part}{n}"] for part in "qkv" for n in (0, 1)]),
+        "h.0.attn.c_proj.weight": made["merge"],
+        "h.0.mlp.c_fc.weight": made["widen"][:, :-1],
+        "h.0.mlp.c_fc.bias": made["widen"][:, -1],
+        "h.0.mlp.c_proj.weight": made["back"],
     }
     with torch.no_grad():
-        for name, weights in made.named_parameters():
+        for name, weights in network.named_parameters():
             weights.copy_(torch.tensor(tables.get(name, 0), dtype=torch.float32))
-    return made
+    return network
 
 
 def test_tiny_crane_is_gpt2_without_norms() -> None:
     with torch.inference_mode():
-        logits = network()(torch.tensor([tiny_crane.IDS]))[0]
+        logits = own_gpt2()(torch.tensor([tiny_crane.IDS]))[0]
     assert_allclose(logits, tiny_crane.run().logits, atol=1e-5)

@@ -29,10 +29,11 @@ from gpt2viz.app.course.written import (
     product,
 )
 from gpt2viz.app.parameters import ListParam
+from gpt2viz.arrays import Array
 from gpt2viz.labels import percent
 from gpt2viz.pictures.panel import Panel
 from gpt2viz.textbook import attention, tiny_crane
-from gpt2viz.textbook.tiny_crane import CHANNELS, MADE, SENTENCE, VOCABULARY, Head, Reading, Tables
+from gpt2viz.textbook.tiny_crane import CHANNELS, MADE, SENTENCE, VOCABULARY, Reading
 
 #: The tables' numbers lie between −LARGEST and LARGEST, so that a reader can compute by hand.
 LARGEST = 10.0
@@ -45,43 +46,27 @@ NEURONS = ("neuron 1", "neuron 2", "neuron 3")
 
 
 class _Table(NamedTuple):
-    """An editable table: its parameter, title, original numbers and axes."""
+    """An editable table: its parameter, title and axes."""
 
     parameter: ListParam
     title: str
-    made: ArrayLike
     rows: Sequence[str]
     columns: Sequence[str]
 
 
-def _head_table(letter: str, head: int, parameter: ListParam) -> _Table:
-    made = getattr(MADE.heads[head], letter)
-    title = f"W_{letter.upper()}"
-    if head:  # the chapter of head 0 comes before there are others
-        title += f" of head {head}"
-    return _Table(parameter, title, made, _OUT, CHANNELS)
-
-
+#: The chapter of head 0 comes before there are others, so its tables' titles name no head.
 _EDITABLE: Mapping[str, _Table] = {
-    "tokens": _Table(parameters.TINY_WORDS, "Token table", MADE.tokens, VOCABULARY, CHANNELS),
-    "positions": _Table(
-        parameters.TINY_PLACES, "Position vectors", MADE.positions, "0123", CHANNELS
-    ),
-    "q0": _head_table("q", 0, parameters.TINY_Q0),
-    "k0": _head_table("k", 0, parameters.TINY_K0),
-    "v0": _head_table("v", 0, parameters.TINY_V0),
-    "q1": _head_table("q", 1, parameters.TINY_Q1),
-    "k1": _head_table("k", 1, parameters.TINY_K1),
-    "v1": _head_table("v", 1, parameters.TINY_V1),
-    "merge": _Table(parameters.TINY_MERGE, "W_O", MADE.merge, CHANNELS, HEAD_CHANNELS),
-    "widen": _Table(
-        parameters.TINY_WIDEN,
-        "Into the hidden layer",
-        np.column_stack([np.asarray(MADE.widen), np.asarray(MADE.bias)]),
-        NEURONS,
-        (*CHANNELS, "bias"),
-    ),
-    "back": _Table(parameters.TINY_BACK, "And back", MADE.back, CHANNELS, NEURONS),
+    "tokens": _Table(parameters.TINY_WORDS, "Token table", VOCABULARY, CHANNELS),
+    "positions": _Table(parameters.TINY_PLACES, "Position vectors", "0123", CHANNELS),
+    "q0": _Table(parameters.TINY_Q0, "W_Q", _OUT, CHANNELS),
+    "k0": _Table(parameters.TINY_K0, "W_K", _OUT, CHANNELS),
+    "v0": _Table(parameters.TINY_V0, "W_V", _OUT, CHANNELS),
+    "q1": _Table(parameters.TINY_Q1, "W_Q of head 1", _OUT, CHANNELS),
+    "k1": _Table(parameters.TINY_K1, "W_K of head 1", _OUT, CHANNELS),
+    "v1": _Table(parameters.TINY_V1, "W_V of head 1", _OUT, CHANNELS),
+    "merge": _Table(parameters.TINY_MERGE, "W_O", CHANNELS, HEAD_CHANNELS),
+    "widen": _Table(parameters.TINY_WIDEN, "Into the hidden layer", NEURONS, (*CHANNELS, "bias")),
+    "back": _Table(parameters.TINY_BACK, "And back", CHANNELS, NEURONS),
 }
 
 
@@ -99,10 +84,15 @@ _SHOWN_IN: Mapping[str, tuple[str, ...]] = {
 
 
 class Mine(NamedTuple):
-    """The tables with the reader's changes, and the names of the changed ones."""
+    """The tables with the reader's changes."""
 
-    tables: Tables
-    edited: frozenset[str]
+    tables: Mapping[str, Array]
+
+    @property
+    def edited(self) -> set[str]:
+        """The names of the changed ones."""
+        made = {name: np.asarray(table, np.float32) for name, table in MADE.items()}
+        return {name for name in made if not np.array_equal(self.tables[name], made[name])}
 
     def is_unchanged(self, *names: str) -> bool:
         """Return whether none of these tables was changed."""
@@ -114,28 +104,13 @@ def _run(book: Book) -> tuple[Reading, Mine]:
 
     Draws the names of changed tables that only other chapters show, with a button to reset them.
     """
-    now = {
-        name: tables.numbers(editable.parameter, editable.made, LARGEST)
-        for name, editable in _EDITABLE.items()
-    }
-    edited = frozenset(
-        name
-        for name, editable in _EDITABLE.items()
-        if not np.array_equal(now[name], np.asarray(editable.made, np.float32))
-    )
     mine = Mine(
-        Tables(
-            now["tokens"],
-            now["positions"],
-            (Head(now["q0"], now["k0"], now["v0"]), Head(now["q1"], now["k1"], now["v1"])),
-            now["merge"],
-            now["widen"][:, :-1],
-            now["widen"][:, -1],
-            now["back"],
-        ),
-        edited,
+        {
+            name: tables.numbers(editable.parameter, MADE[name], LARGEST)
+            for name, editable in _EDITABLE.items()
+        }
     )
-    elsewhere = [name for name in _tables_shown_elsewhere(book.chapter) if name in edited]
+    elsewhere = [name for name in _tables_shown_elsewhere(book.chapter) if name in mine.edited]
     if elsewhere and not book.values.get("way_back"):
         book.values["way_back"] = True  # a chapter may call this twice
         titles = ", ".join(f"**{_EDITABLE[name].title}**" for name in elsewhere)
@@ -164,7 +139,8 @@ def _reset() -> None:
 
 def _field(name: str) -> None:
     """Draw an editable table."""
-    tables.table(*_EDITABLE[name], LARGEST)
+    parameter, title, rows, columns = _EDITABLE[name]
+    tables.table(parameter, title, MADE[name], rows, columns, LARGEST)
 
 
 def _fields(chapter: str) -> None:
@@ -265,7 +241,7 @@ def by_hand(book: Book, text: str) -> dict[str, str]:
     )
     n = decimals(weights, lambda w: w @ values, head.output[_FISH])
     m = decimals(scaled, softmax, weights, n)
-    x, scores, w_q = crane.x[_FISH], head.scores[_FISH], np.asarray(mine.tables.heads[0].q)
+    x, scores, w_q = crane.x[_FISH], head.scores[_FISH], mine.tables["q0"]
     best = _highest_names(weights, SENTENCE)
     share = float(weights.max() * len(best))
     much = "nearly all" if share > 0.9 else "more than half" if share > 0.5 else "the largest part"
@@ -321,7 +297,7 @@ def heads(book: Book, text: str) -> dict[str, str]:
         _token_panel("what attention adds", crane.attention),
     ]
     picture("tiny_merged", panels, height=210)
-    merged, table = np.asarray(crane.merged[_FISH], float), np.asarray(mine.tables.merge)
+    merged, table = np.asarray(crane.merged[_FISH], float), mine.tables["merge"]
     n = decimals(merged, lambda z: z @ table.T, crane.attention[_FISH])
     return {"merged": equals(merged, n), "attention": equals(crane.attention[_FISH])}
 
@@ -348,10 +324,8 @@ def mlp(book: Book, text: str) -> dict[str, Any]:
 
 def _neurons_of_fish(crane: Reading, mine: Mine) -> dict[str, Any]:
     """Write out the sums of the neurons above 0, and what they add together, if any."""
-    widen, bias, back = (
-        np.asarray(part, np.float64)
-        for part in (mine.tables.widen, mine.tables.bias, mine.tables.back)
-    )
+    widen, back = (mine.tables[name].astype(float) for name in ("widen", "back"))
+    widen, bias = widen[:, :-1], widen[:, -1]
     bent = np.asarray(crane.bent[_FISH], np.float64)
     active = np.flatnonzero(bent)
     n = decimals(bent, lambda h: back @ h, crane.mlp[_FISH])
@@ -403,7 +377,7 @@ def residual(book: Book, text: str) -> dict[str, str]:
 def next_word(book: Book, text: str) -> dict[str, Any]:
     """Draw the logits and probabilities of every word after each, and return the predictions."""
     crane, mine = _run(book)
-    chances, table = np.asarray(crane.probabilities), np.asarray(mine.tables.tokens)
+    chances, table = np.asarray(crane.probabilities), mine.tables["tokens"]
     book.write(text, clockless=not table[:, 2:].any())
     last = np.asarray(crane.end[_FISH], float)
     n = decimals(last, lambda z: table @ z, crane.logits[_FISH])
