@@ -21,14 +21,6 @@ WORD_VECTORS = ((0.9, 0.1), (0.1, 0.8), (0.7, 0.3))
 POSITION_VECTORS = ((0.3, 0.0), (0.0, 0.3), (-0.3, 0.0))
 
 
-class Embedded(NamedTuple):
-    """tokens (B, T, C) by id, positions (T, C), and their sum x (B, T, C)."""
-
-    tokens: Tensor
-    positions: Tensor
-    x: Tensor
-
-
 def look_up(table: ArrayLike, ids: Sequence[int]) -> Tensor:
     """Row ``id`` of a table (n_vocab, C) for each id: (T,) -> (T, C). No arithmetic at all."""
     return rows(table)[list(ids)]
@@ -38,14 +30,6 @@ def add_positions(vectors: ArrayLike, positions: ArrayLike) -> Tensor:
     """Vectors (T, C) with the vectors of the first T positions (n_positions, C) added: (T, C)."""
     vectors = rows(vectors)
     return vectors + rows(positions)[: len(vectors)]
-
-
-def embed(n_vocab: int, n_positions: int, C: int, ids: Tensor) -> Embedded:
-    """Ids (B, T) through two ``nn.Embedding`` tables of random vectors, as GPT-2 starts."""
-    wte, wpe = nn.Embedding(n_vocab, C), nn.Embedding(n_positions, C)
-    tokens = wte(ids)  # (B, T, C)
-    positions = wpe(torch.arange(ids.shape[1]))  # (T, C)
-    return Embedded(tokens, positions, tokens + positions)  # (B, T, C): added to every text
 
 
 def arrange(order: Sequence[int], positions: ArrayLike, words: ArrayLike) -> Tensor:
@@ -87,7 +71,8 @@ def token_claims() -> list[Claim]:
 
 def position_claims() -> list[Claim]:
     """E3: 8 positions of which 5 are used."""
-    embedded = embed(10, 8, 3, torch.tensor([[1, 2, 3, 4, 5], [5, 4, 3, 2, 1]]))
+    tokens = nn.Embedding(10, 3)(torch.tensor([[1, 2, 3, 4, 5], [5, 4, 3, 2, 1]]))
+    positions = nn.Embedding(8, 3)(torch.arange(5))
     nowhere = torch.zeros(3, 2)
     forward, backward = (0, 1, 2), (2, 1, 0)
 
@@ -96,9 +81,9 @@ def position_claims() -> list[Claim]:
         return (mixed[0] - mixed[1]).abs().max()
 
     return [
-        Claim("shape of the token vectors", "(2, 5, 3)", shape(embedded.tokens)),
-        Claim("shape of the position vectors", "(5, 3)", shape(embedded.positions)),
-        Claim("shape of their sum", "(2, 5, 3)", shape(embedded.x)),
+        Claim("shape of the token vectors", "(2, 5, 3)", shape(tokens)),
+        Claim("shape of the position vectors", "(5, 3)", shape(positions)),
+        Claim("shape of their sum", "(2, 5, 3)", shape(tokens + positions)),
         Claim("largest difference of the two orders, no positions", "", gap(nowhere, causal=False)),
         Claim("… with positions", "", gap(POSITION_VECTORS, causal=False)),
         Claim("… no positions, but the causal mask", "", gap(nowhere, causal=True)),

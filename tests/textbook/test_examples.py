@@ -6,11 +6,9 @@ import re
 
 import numpy as np
 import pytest
-import torch
 from numpy.testing import assert_allclose
 
 from gpt2viz.textbook.claims import TEXTS, Claim
-from gpt2viz.textbook.embeddings import embed
 from gpt2viz.textbook.examples import EXAMPLES, claims
 from tests.textbook.oracle import RESULTS
 
@@ -71,14 +69,6 @@ def test_random_results_are_within_bounds() -> None:
     pre, post = np.ravel(claims("E12")[4].computed)
     assert pre == 1
     assert post < 0.001
-
-
-def test_embeddings_are_rows_of_two_tables() -> None:
-    torch.manual_seed(0)
-    embedded = embed(5, 4, 2, ids := torch.tensor([[1, 4, 1]]))
-    torch.manual_seed(0)
-    wte, wpe = torch.randn(5, 2), torch.randn(4, 2)
-    assert all(map(torch.equal, embedded, (wte[ids], wpe[:3], wte[ids] + wpe[:3])))
 
 
 def test_every_tensor_has_its_line_and_every_parameter_its_module() -> None:
