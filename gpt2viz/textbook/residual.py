@@ -10,17 +10,17 @@ from typing import NamedTuple
 import numpy as np
 import torch
 import torch.nn.functional as F
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from torch import Tensor, nn
 
-from gpt2viz.arrays import Array, Numbers
+from gpt2viz.arrays import Array
 from gpt2viz.model.checkpoint import Model
 from gpt2viz.model.config import GPT2Config
-from gpt2viz.model.devices import to_numpy
 from gpt2viz.model.network import GPT2, Mask
 from gpt2viz.run.stages import StageName
 from gpt2viz.run.trace import Trace, check_run
 from gpt2viz.textbook.claims import Claim
+from gpt2viz.textbook.embeddings import Near, cosines, nearest, table_of
 from gpt2viz.textbook.mlp import FeedForward
 from gpt2viz.textbook.tensors import normal, randomize, rows
 
@@ -249,8 +249,8 @@ class Stop(NamedTuple):
     """A token's vector at one stage of the residual stream.
 
     ``added`` (C,) is the last addition and ``stream`` (C,) the sum so far; ``cosine`` compares the
-    stream with itself before that, 1 at the first stage. ``nearest`` are the ids of the most
-    similar rows of the token table, the nearest first, and ``alike`` their cosines.
+    stream with itself before that, 1 at the first stage. ``nearest`` are the most similar rows of
+    the token table, the nearest first.
     """
 
     key: str
@@ -258,8 +258,7 @@ class Stop(NamedTuple):
     added: Array
     stream: Array
     cosine: float
-    nearest: NDArray[np.int64]
-    alike: Numbers
+    nearest: list[Near]
 
 
 def stops(model: Model, trace: Trace, position: int, count: int = 5) -> list[Stop]:
@@ -279,20 +278,9 @@ def stops(model: Model, trace: Trace, position: int, count: int = 5) -> list[Sto
         sums.append(("residual_mid", n, trace.stage("attention_output", n)[0, position]))
         sums.append(("residual_out", n, trace.stage("mlp_output", n)[0, position]))
     streams = np.stack([trace.stage(key, layer)[0, position] for key, layer, _ in sums])  # (S, C)
-    table = to_numpy(model.network.embedding.weight)  # (n_vocab, C)
-    alike = _cosines(streams, table)  # (S, n_vocab)
-    order = np.argsort(-np.nan_to_num(alike, nan=-2), axis=1, kind="stable")[:, :count]
-    way = []
-    for n, (key, layer, added) in enumerate(sums):
-        cosine = float(_cosines(streams[n : n + 1], streams[max(n - 1, 0)][None])[0, 0])
-        near = order[n]
-        way.append(Stop(key, layer, added, streams[n], cosine, near, alike[n, near]))
-    return way
-
-
-def _cosines(a: Array, b: Array) -> Numbers:
-    """The cosine of each pair of rows: (S, C), (n, C) -> (S, n); NaN for a row of length 0."""
-    lengths = np.outer(*(np.linalg.norm(rows.astype(np.float64), axis=1) for rows in (a, b)))
-    with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
-        cosines: Numbers = (a @ b.T) / lengths
-    return cosines
+    alike = cosines(table_of(model), streams)  # (S, n_vocab)
+    turned = [1.0, *cosines(streams, streams).diagonal(1).tolist()]  # (S,)
+    return [
+        Stop(*added, stream, cosine, nearest(row, count))
+        for added, stream, cosine, row in zip(sums, streams, turned, alike, strict=True)
+    ]

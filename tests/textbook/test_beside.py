@@ -205,9 +205,10 @@ def test_stops_of_a_token_equal_numpy(position: int, causal: bool) -> None:
         size = np.linalg.norm(now)
         assert_allclose(stop.cosine, before @ now / np.linalg.norm(before) / size, atol=1e-4)
         cosines = w["wte.weight"] @ now / np.linalg.norm(w["wte.weight"], axis=1) / size
-        assert_allclose(stop.alike, np.sort(cosines)[::-1][:5], atol=1e-4)
-        assert_allclose(cosines[stop.nearest], stop.alike, atol=1e-4)
-    assert result[0].nearest[0] == ids[position]
+        nearest, alike = map(list, zip(*stop.nearest, strict=True))
+        assert_allclose(alike, np.sort(cosines)[::-1][:5], atol=1e-4)
+        assert_allclose(cosines[nearest], alike, atol=1e-4)
+    assert result[0].nearest[0].id == ids[position]
     assert result[0].cosine == pytest.approx(1)
 
 

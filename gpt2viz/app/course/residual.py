@@ -45,17 +45,18 @@ def flow(book: Book) -> None:
     name, tokenizer = bidi_isolate(view.labels[view.position]), view.model.tokenizer
     stations = []
     for n, stop in enumerate(stops):
-        texts = [label(tokenizer.token_bytes(int(id))) for id in stop.nearest]
+        ids, alike = zip(*stop.nearest, strict=True)
+        texts = [label(tokenizer.token_bytes(id)) for id in ids]
         added, length = (float(np.linalg.norm(x.astype(float))) for x in (stop.added, stop.stream))
-        near = f"Nearest row: “{bidi_isolate(texts[0])}”, cosine {block_number(stop.alike[0])}."
+        near = f"Nearest row: “{bidi_isolate(texts[0])}”, cosine {block_number(alike[0])}."
         stations.append(
             Stop(
                 f"“{name}”: {_caption(stop, added, length)} {near}",
                 added,
                 length,
                 stop.cosine if n else None,
-                list(zip(map(int, stop.nearest), texts, strict=True)),
-                stop.alike.tolist(),
+                list(zip(ids, texts, strict=True)),
+                list(alike),
             )
         )
     play(frames.way_through(stations), parameters.STREAM_STEP, of_run=True)
