@@ -2,6 +2,7 @@
 // and those that depend on them follow. `data.arrows` are the query, then the keys. Every
 // message carries all points and a count; a response to an older count isn't drawn.
 
+import { roundNumbers } from "./chart.js"
 import { fixed, isShortcut, make, makeSvg } from "./make.js"
 
 export const html = '<div class="arrows" role="group"></div>'
@@ -79,13 +80,8 @@ export function apart(labels) {
   return lowered
 }
 
-// Multiples of a round number that lie in a plane.
-export function ticks({ low, high }) {
-  const by = [.1, .2, .5, 1].map((n) => n * 10 ** Math.floor(Math.log10(high) + 1e-9))
-    .find((n) => high / n <= 3.5)
-  const first = Math.ceil(low / by - 1e-9), last = Math.floor(high / by + 1e-9)
-  return Array.from({ length: last - first + 1 }, (_, n) => plain((first + n) * by))
-}
+// Round numbers on the axes of a plane, with their labels.
+export const ticks = ({ low, high }) => roundNumbers([low, high], 3.5 * (high - low) / high)
 
 const words = (numbers) => numbers.map((x) => String(plain(x)).replace("-", "−"))
 
@@ -110,10 +106,10 @@ export function describeMove(data, n) {
 }
 
 function grid(svg, box, axes) {
-  for (const n of ticks(box)) {
+  for (const [n, text] of ticks(box)) {
     const [x, y] = positionOf([n, n], box), kind = n ? "grid" : "axis"
     makeSvg("path", { class: kind, d: `M${x} 0V100M0 ${y}H100` }, svg)
-    if (n > 0 && x < 95) write(svg.parentNode, "tick", [x, positionOf([0, 0], box)[1]], String(n))
+    if (n > 0 && x < 95) write(svg.parentNode, "tick", [x, positionOf([0, 0], box)[1]], text)
   }
   write(svg.parentNode, "end", [100, 100], `${axes[0]} →`)  // where there are rarely points
   write(svg.parentNode, "end up", [positionOf([0, 0], box)[0], 0], `↑ ${axes[1]}`)
