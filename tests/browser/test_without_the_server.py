@@ -176,7 +176,7 @@ def test_back_and_forward_go_through_the_choices(screen: FirstScreen, expected: 
     page.get_by_role("radio", name="Lines").click()
     matrix = page.get_by_role("radio", name="Matrix")
     act(page, page.go_back)
-    expect(matrix).to_have_attribute("aria-checked", "true")
+    expect(matrix).to_be_checked()
     assert_allclose(large(screen), expected[1][3], rtol=2e-3, atol=2e-3)
     for _ in range(2):
         act(page, page.go_back)

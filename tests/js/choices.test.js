@@ -2,7 +2,7 @@ import assert from "node:assert/strict"
 import { test } from "node:test"
 
 import { choose, pending, takePart } from "../../gpt2viz/app/scripts/state.js"
-import { nextChoice, part, scrollDistance, tokens } from "../../gpt2viz/app/scripts/choices.js"
+import { part, scrollDistance, tokens } from "../../gpt2viz/app/scripts/choices.js"
 import { nextIndex } from "../../gpt2viz/app/scripts/make.js"
 import { Part } from "./part.js"
 
@@ -133,21 +133,6 @@ test("few chips may take two lines, many scroll in one", () => {
   assert.ok(strip().view.classes.has("few"))
   const many = Array(21).fill("a")
   assert.ok(!strip({ labels: many, ids: many }).view.classes.has("few"))
-})
-
-const NAMES = ["matrix", "lines"]
-
-test("arrow keys cycle through the choices", () => {
-  assert.equal(nextChoice(NAMES, "matrix", "ArrowRight"), "lines")
-  assert.equal(nextChoice(NAMES, "lines", "ArrowRight"), "matrix")
-  assert.equal(nextChoice(NAMES, "matrix", "ArrowLeft"), "lines")
-  assert.equal(nextChoice(NAMES, "lines", "ArrowUp"), "matrix")
-  assert.equal(nextChoice(NAMES, "matrix", "ArrowDown"), "lines")
-})
-
-test("other keys don't change the picture", () => {
-  assert.equal(nextChoice(NAMES, "matrix", "Tab"), undefined)
-  assert.equal(nextChoice(NAMES, "matrix", "toString"), undefined)
 })
 
 const NOTE = { part: null, end: 10, here: true, lead: "Only a part is shown",

@@ -116,33 +116,12 @@ function drawChips({ data, parentElement, setTriggerValue }) {
 
 const SWITCH = '<div class="switch" role="radiogroup" aria-label="Picture"></div>'
 
-const SWITCH_KEYS = { ArrowLeft: -1, ArrowUp: -1, ArrowRight: 1, ArrowDown: 1 }
-
-// The choice that a key leads to from another; undefined for a key that leads nowhere.
-export const nextChoice = (names, name, key) => key in SWITCH_KEYS
-  ? names[(names.indexOf(name) + SWITCH_KEYS[key] + names.length) % names.length] : undefined
-
-function choosePicture(view, name) {
-  if (name === view.chosen) return
-  const { drawn, send } = view
+function choosePicture({ drawn, send }, name) {
   if (!choose({ picture: name }, { picture: drawn })) send("picture", name)
 }
 
 function press(view, name) {
-  view.chosen = name
-  for (const button of view.children) {
-    const on = button.value === name
-    button.setAttribute("aria-checked", on)
-    button.tabIndex = on ? 0 : -1
-  }
-}
-
-function walkSwitch(view, event) {
-  const name = nextChoice([...view.children].map(({ value }) => value), view.chosen, event.key)
-  if (!name || isShortcut(event)) return
-  event.preventDefault()
-  choosePicture(view, name)
-  view.querySelector(`[value=${view.chosen}]`).focus()
+  for (const input of view.querySelectorAll("input")) input.checked = input.value === name
 }
 
 function drawSwitch({ data, parentElement, setTriggerValue }) {
@@ -150,15 +129,12 @@ function drawSwitch({ data, parentElement, setTriggerValue }) {
   view.dataset.here = ""
   Object.assign(view, { drawn: data.chosen, send: sender(setTriggerValue) })
   if (!known) {
-    for (const [name, label] of Object.entries(data.names)) {
-      const button = make("button", view, label), onclick = () => choosePicture(view, name)
-      Object.assign(button, { value: name, onclick })
-      button.setAttribute("role", "radio")
-    }
-    view.onkeydown = (event) => walkSwitch(view, event)
+    for (const [value, label] of Object.entries(data.names))
+      Object.assign(make("input", make("label", view, label)),
+        { type: "radio", name: "picture", value, onchange: () => choosePicture(view, value) })
   }
   takePart(view, { changed: (changes) => changes.picture && press(view, changes.picture) })
-  for (const button of view.children) button.disabled = data.disabled
+  for (const input of view.querySelectorAll("input")) input.disabled = data.disabled
   press(view, current("picture", data.chosen))
 }
 
