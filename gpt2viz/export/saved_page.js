@@ -1,7 +1,6 @@
 // A saved page: the app's own painters draw its pictures from the data beside them.
 
-import { readMatrices } from "../app/scripts/matrices.js"
-import { inflate } from "../app/scripts/message.js"
+import { inflated, readMatrices } from "../app/scripts/matrices.js"
 
 const everything = ({ rows, columns }) => ({ rows: [0, rows.length - 1],
   columns: [0, columns.length - 1] })
@@ -43,9 +42,7 @@ function drawMatrices(draw, parentElement, whole) {
 
 export default async function (page, { tiles, chart }) {
   for (const sent of page.querySelectorAll("[data-picture]")) {
-    const parentElement = sent.previousElementSibling, bytes = Uint8Array.from(
-      atob(sent.textContent), (letter) => letter.charCodeAt(0))
-    const message = await inflate(bytes)
+    const parentElement = sent.previousElementSibling, message = await inflated(sent.textContent)
     if (sent.dataset.picture === "tiles") drawMatrices(tiles, parentElement, readMatrices(message))
     else chart({ parentElement, setTriggerValue: () => {},
       data: JSON.parse(new TextDecoder().decode(message)) })

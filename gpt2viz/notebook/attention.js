@@ -1,15 +1,12 @@
 // Attention in a file: the map of all heads and the chosen head, drawn by the app's own scripts.
 
-import { bits, edges, inflate, message, pooled } from "../app/scripts/message.js"
+import { bitsOf, inflated, panelsOf } from "../app/scripts/matrices.js"
+import { edges, pooled } from "../app/scripts/pooling.js"
 
 // Cells along a side of the large picture.
 const LARGEST = 256
 // Codes of −∞, NaN and ∞: see stored.py.
 const NONE = 65533, NONES = [-Infinity, NaN, Infinity]
-
-// Decode base 64, and inflate the bytes.
-export const inflated = (text) =>
-  inflate(Uint8Array.from(atob(text.trim()), (char) => char.charCodeAt(0)))
 
 // One head's numbers from a layer's bytes: float32, or low and high bytes of codes.
 export function numbers(bytes, { rows, columns, low, step }, heads, head) {
@@ -49,7 +46,7 @@ function layerOf(view, layer) {
 
 function drawMap(view) {
   const { map, chosen, token, colors, cells, page } = view
-  const data = message({ ...map, ...colors.map, chosen, token }, cells)
+  const data = { ...map, ...colors.map, chosen, token, cells }
   view.draw.map({ data, parentElement: page, setTriggerValue: (name, sent) => {
     const head = name === "open" ? sent.split(".").map(Number) : [sent.layer, sent.head]
     view.chosen = head[0] * map.heads + head[1]
@@ -81,7 +78,8 @@ async function drawHead(view) {
 const titleOf = ({ layer, head }) => `Layer ${layer} · Head ${head}`
 
 function drawTiles(view, drawn) {
-  const data = message(headerOf(view, drawn), new Float32Array(drawn.shown), bits(drawn.hidden))
+  const header = headerOf(view, drawn), { shown: values, hidden } = drawn
+  const data = { ...header, panels: panelsOf(header), values, masked: (n) => hidden[n] }
   view.draw.tiles({ data, parentElement: view.page,
     setTriggerValue: (name, sent) => (name === "cell" ? pin : zoom)(view, sent) })
 }
@@ -186,8 +184,7 @@ async function drawPicture(view) {
 function hiddenIn({ hidden, queries, keys }, { rows, columns }) {
   if (!hidden) return () => false
   const full = rows === queries.length && columns === keys.length
-  const flags = full ? hidden.whole : hidden.blocks
-  return (n) => flags[n >> 3] >> (n & 7) & 1
+  return full ? hidden.whole : hidden.blocks
 }
 
 // The header of the large picture's message.
@@ -280,7 +277,7 @@ function paint(view, dark) {
 async function attentionIn(page) {
   const text = (part) => page.querySelector(`[data-part=${part}]`)?.text
   const hidden = text("whole") &&
-    { whole: await inflated(text("whole")), blocks: await inflated(text("blocks")) }
+    { whole: bitsOf(await inflated(text("whole"))), blocks: bitsOf(await inflated(text("blocks"))) }
   const about = JSON.parse(text("about"))
   if (about.picture) about.picture.pixels = await inflated(text("pixels"))
   return { ...about, cells: await inflated(text("map")), hidden,

@@ -2,8 +2,8 @@
 
 import { fixed, make } from "../app/scripts/make.js"
 import { shade } from "../app/scripts/matrix.js"
-import { decimalsOf } from "../app/scripts/matrices.js"
-import { bits, edges, inflate, message, pooled } from "../app/scripts/message.js"
+import { decimalsOf, inflate, panelsOf } from "../app/scripts/matrices.js"
+import { edges, pooled } from "../app/scripts/pooling.js"
 import { continuation, forward, likeliest, predict, softmax } from "./network.js"
 import { bytesOf, readWeights } from "./packed.js"
 import { tokenizer } from "./tokenizer.js"
@@ -48,9 +48,8 @@ function attentionOf({ about, run: { layers }, names, causal, chosen, token }) {
   const starts = cut.slice(0, -1), ends = starts.map((start) => names[start])
   const map = { ...attention.map, rows: ends, columns: ends, tokens: names, keys: names, starts,
     links: strongestLinks(layers, T), positions: [...names.keys()] }
-  const masked = bits(Array.from({ length: T * T }, (_, n) => hidden(n)))
   return { ...attention, map, chosen, token, queries: names, keys: names,
-    cells: Uint8Array.from(cells), hidden: causal && { whole: masked, blocks: masked },
+    cells: Uint8Array.from(cells), hidden: causal && { whole: hidden, blocks: hidden },
     layers: layers.map(() => ({ rows: T, columns: T, low: 0, step: 0, error: 0 })),
     bytesOf: (layer) => new Uint8Array(Float32Array.from(
       layers[layer].heads.flatMap(({ weights }) => [...weights])).buffer) }
@@ -72,10 +71,10 @@ function picture(view, header) {
   const panels = header.panels.map((panel, n) => ({ ...panel, grid: n, ...range(panel, parts[n]) }))
   const hidden = parts.flatMap((values, n) => Array.from(values, (_, cell) =>
     view.about.masked.includes(header.panels[n].name) && hiddenIn(T, causal)(cell)))
-  const all = Float32Array.from(parts.flatMap((x) => [...x]))
-  return message({ ...header, grids, panels, legend: hidden.some(Boolean) ? header.legend : [],
+  return { ...header, panels: panelsOf({ grids, panels }), values: parts.flatMap((x) => [...x]),
+    masked: (n) => hidden[n], legend: hidden.some(Boolean) ? header.legend : [],
     alt: `${header.alt} of layer ${layer}, head ${head}.`,
-    decimals: decimalsOf(Math.max(...panels.map(({ high }) => high))) }, all, bits(hidden))
+    decimals: decimalsOf(Math.max(...panels.map(({ high }) => high))) }
 }
 
 function range(panel, values) {

@@ -1,6 +1,6 @@
 // Reads the model that live_page.py wrote into the page, as weights for network.js.
 
-import { inflate } from "../app/scripts/message.js"
+import { inflate } from "../app/scripts/matrices.js"
 
 /** The given number of bytes that a text's characters encode: the lowest 16 bits of each. */
 export function bytesOf(text, length) {

@@ -2,7 +2,8 @@ import assert from "node:assert/strict"
 import { test } from "node:test"
 import { deflateSync } from "node:zlib"
 
-import { blockOf, inflated, numbers, side } from "../../gpt2viz/notebook/attention.js"
+import { inflated } from "../../gpt2viz/app/scripts/matrices.js"
+import { blockOf, numbers, side } from "../../gpt2viz/notebook/attention.js"
 
 test("deflated bytes are inflated again", async () => {
   const bytes = Uint8Array.from({ length: 300 }, (_, n) => n % 251)

@@ -4,7 +4,7 @@ import { test } from "node:test"
 import {
   awaitWeights, chosen, numbers, offers, weightsOf,
 } from "../../gpt2viz/app/scripts/head_picture.js"
-import { message } from "../../gpt2viz/app/scripts/message.js"
+import { message } from "./message.js"
 
 const HEAD = { layer: 1, head: 2, more: [3, 2, 0, 1, 4], n_head: 8, query: null,
   names: ["a", "b", "c"] }

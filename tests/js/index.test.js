@@ -2,7 +2,7 @@ import assert from "node:assert/strict"
 import { readFileSync } from "node:fs"
 import { test } from "node:test"
 
-import { message } from "../../gpt2viz/app/scripts/message.js"
+import { message } from "./message.js"
 import draw, { scriptOf } from "../../gpt2viz/app/scripts/index.js"
 
 // As much of a page as the script uses.

@@ -1,7 +1,7 @@
 // A page's model and tokenizer, read from the file by the page's own scripts.
 import { readFileSync } from "node:fs"
 
-import { inflate } from "../../gpt2viz/app/scripts/message.js"
+import { inflate } from "../../gpt2viz/app/scripts/matrices.js"
 import { bytesOf, readWeights } from "../../gpt2viz/notebook/packed.js"
 import { tokenizer } from "../../gpt2viz/notebook/tokenizer.js"
 

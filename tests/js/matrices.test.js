@@ -4,7 +4,7 @@ import { test } from "node:test"
 import {
   partInWords, openMessage, parsePart, readMatrices, formatPart, draggedPart,
 } from "../../gpt2viz/app/scripts/matrices.js"
-import { bits, message as encode } from "../../gpt2viz/app/scripts/message.js"
+import { bits, message as encode } from "./message.js"
 
 const TWO_BY_THREE = { rows: ["a", "b"], columns: ["“ö”", "d", "e"] }
 

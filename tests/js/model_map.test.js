@@ -5,7 +5,7 @@ import {
   arrowEnds, paintsAlike, fitting, groupsOf, headsOf, lit, sameTokens, plan, read, rowOf, step,
   tokenOf, turn, under,
 } from "../../gpt2viz/app/scripts/model_map.js"
-import { message as sent } from "../../gpt2viz/app/scripts/message.js"
+import { message as sent } from "./message.js"
 
 const SPECIAL = [["#010203", "#040506"], ["#070809", "#070809"], ["#0a0b0c", "#0a0b0c"]]
 const MODEL = { layers: 3, heads: 4 }

@@ -7,7 +7,7 @@ import mount, {
   axisName, briefAlt, cellText, colorBar, dragged, fontFor, labelStep, messageFor, numberText,
   painted, plan, positionAt, step, under, wrapped,
 } from "../../gpt2viz/app/scripts/tiles.js"
-import { bits, message as encode } from "../../gpt2viz/app/scripts/message.js"
+import { bits, message as encode } from "./message.js"
 
 const GRID = { rows: ["a", "b"], columns: ["a", "b", "c"] }
 

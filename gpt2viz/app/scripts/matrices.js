@@ -9,6 +9,16 @@ export function openMessage(bytes) {
   return { head, buffer, at: 4 + length }
 }
 
+/** Deflated bytes in base64, inflated (RFC 1950). */
+export const inflated = (text) =>
+  inflate(Uint8Array.from(atob(text.trim()), (letter) => letter.charCodeAt(0)))
+
+/** Inflate deflated bytes (RFC 1950). */
+export async function inflate(bytes) {
+  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"))
+  return new Uint8Array(await new Response(stream).arrayBuffer())
+}
+
 /** Read matrices: the header, the numbers, and a mask of one bit per cell. Panels with the same
  * names share a `grid`. After those of a part of a text, the `whole` ones may follow. */
 export function readMatrices(bytes) {
@@ -28,13 +38,15 @@ export function panelsOf(head) {
   })
 }
 
+/** Reads the n-th of bits that are packed into bytes, the first one lowest. */
+export const bitsOf = (bytes) => (n) => bytes[n >> 3] >> (n & 7) & 1
+
 // The matrices whose numbers begin at a byte of a message, and the offset after them.
 function matricesAt(head, buffer, at) {
   const panels = panelsOf(head), { start, rows, columns } = panels.at(-1)
   const count = start + rows.length * columns.length
   const values = new Float32Array(buffer, at, count)
-  const bits = new Uint8Array(buffer, at + 4 * count)
-  return { panels, values, masked: (n) => bits[n >> 3] >> (n & 7) & 1,
+  return { panels, values, masked: bitsOf(new Uint8Array(buffer, at + 4 * count)),
     end: at + 4 * count + 4 * Math.ceil(count / 32) }
 }
 

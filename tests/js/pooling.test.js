@@ -1,7 +1,7 @@
 import assert from "node:assert/strict"
 import { test } from "node:test"
 
-import { edges, pooled } from "../../gpt2viz/app/scripts/message.js"
+import { edges, pooled } from "../../gpt2viz/app/scripts/pooling.js"
 
 test("blocks are as equal as possible, and cells stay single if all fit", () => {
   assert.deepEqual(edges(7, 3), [0, 2, 4, 7])
