@@ -4,7 +4,8 @@
 
 import drawChart, { html as chartHtml } from "./chart.js"
 import { figureOf } from "./figure.js"
-import { codeOf, cut, eventPoint, penOf, cellState } from "./matrix.js"
+import { make } from "./make.js"
+import { codeOf, eventPoint, cellState } from "./matrix.js"
 import { panelsOf } from "./matrices.js"
 import drawMap, { headName, html as mapHtml } from "./model_map.js"
 import { afterAnswer } from "./player.js"
@@ -24,7 +25,7 @@ export const html = `
       <p class="formed" data-part="formed" role="status"></p></figure>
     <figure class="large">${tilesHtml}</figure>
     <figure class="next"><figcaption>Most likely next tokens</figcaption>
-      <canvas data-part="next" aria-hidden="true"></canvas></figure>
+      <div data-part="next" aria-hidden="true"></div></figure>
   </div>
   <div class="pictures">
     <figure class="curves"><figcaption data-part="lossTitle"></figcaption>
@@ -33,14 +34,15 @@ export const html = `
       <div data-part="score" aria-hidden="true">${curvesHtml}</div></figure>
     <figure class="lens">
       <figcaption>Logit lens: the next token as each layer would predict it</figcaption>
-      <canvas data-part="lens" aria-hidden="true"></canvas></figure>
+      <div class="bars" data-part="lens" aria-hidden="true"></div></figure>
   </div>
 </div>
 `
 
-const NAN_CODE = 65535, LINE = 16, REST = 250
+const NAN_CODE = 65535, REST = 250
 const FILM = 6000  // ms from the first point to the last
-const BARS_TALL = 252, TALL = 186
+const TALL = 186
+const MOST_ROWS = 10  // of the lens: see .lens in style.css
 const APART = 40 // pixels from a step's number to the next
 
 // Weights as 16-bit whole numbers in base64, NaN as the highest.
@@ -66,14 +68,6 @@ export function nearest(steps, share) {
 }
 
 const percent = (share) => share === null ? "NaN" : `${(100 * share).toFixed(1)} %`
-
-// The pen, in CSS pixels, of a canvas as wide as its container and `high` pixels high.
-function pen(view, name, high) {
-  const wide = view[name].clientWidth
-  const drawn = penOf(view[name], wide, high, getComputedStyle(view))
-  drawn.textBaseline = "middle"
-  return [drawn, wide]
-}
 
 // The weights of a point, decoded once; those of the model itself for −1.
 function tilesOf(view, at) {
@@ -146,32 +140,21 @@ const twoPoints = ({ p, at }, name) =>
 
 // Draw the most probable next tokens at this point, and those of the model itself, as bars.
 function drawNext(view) {
-  const [draw, wide] = pen(view, "next", BARS_TALL)
-  const room = Math.min(110, wide * .4), high = (BARS_TALL / 2 - LINE) / 5 - 2
-  twoPoints(view, "next").forEach(([title, tokens], group) => {
-    const top = group * BARS_TALL / 2
-    written(draw, view, title, 0, top + LINE / 2)
-    tokens.forEach((token, n) => {
-      bar(draw, view, token, group, { x: 0, y: top + LINE + n * (high + 2), wide, high, room })
-    })
-  })
+  view.next.replaceChildren(...twoPoints(view, "next").map(([title, tokens], group) => {
+    const bars = make("div", null, "", "bars")
+    make("span", bars, title, "title")
+    for (const token of tokens) bar(view, bars, token, group)
+    return bars
+  }))
 }
 
 // Draw a token with a bar of its probability, at this point (0) or in the model itself (1).
-function bar(draw, view, [token, share], group, { x, y, wide, high, room }) {
-  const most = Math.floor((room - 6) / 7), middle = y + high / 2, start = x + room
-  const short = cut(token, most, ({ length }) => length)
-  const long = (wide - room - 52) * (share ?? 0)
-  written(draw, view, short, start - 6, middle, "right")
-  draw.fillStyle = view.p.bars[group]
-  draw.fillRect(start, y, Math.max(1, long), high)
-  written(draw, view, percent(share), start + long + 4, middle)
-}
-
-function written(draw, view, text, x, y, align = "left") {
-  draw.fillStyle = view.ink
-  draw.textAlign = align
-  draw.fillText(text, x, y)
+function bar(view, into, [token, share], group) {
+  make("span", into, token, "token")
+  const length = make("span", into, "", "share"), filled = make("i", length)
+  filled.style.background = view.p.bars[group]
+  filled.style.width = `calc(${share ?? 0} * (100% - 4em))`
+  length.append(percent(share))
 }
 
 // The rows to draw if there is room for `most`: both ends, the others evenly between.
@@ -182,18 +165,15 @@ export function fitting(count, most) {
 
 // Draw the most probable next token after each layer, at this point and in the model itself.
 function drawLens(view) {
-  const { p } = view, [draw, wide] = pen(view, "lens", TALL), names = 78
-  const rows = fitting(p.stages.length, Math.floor(TALL / LINE) - 1)
-  const half = (wide - names) / 2, apart = Math.min(26, (TALL - LINE) / rows.length)
-  rows.forEach((row, n) => written(draw, view, p.stages[row], 0, LINE + (n + .5) * apart))
-  twoPoints(view, "lens").forEach(([title, tokens], group) => {
-    const x = names + group * half, room = Math.min(110, half * .42)
-    const box = { x, wide: half, high: apart - 3, room }
-    written(draw, view, title, x + room, LINE / 2)
-    if (tokens.length) rows.forEach((row, n) => {
-      bar(draw, view, tokens[row], group, { ...box, y: LINE + n * apart + 1.5 })
-    })
-  })
+  const { p: { stages }, lens } = view, points = twoPoints(view, "lens")
+  lens.replaceChildren(make("span"), ...points.map(([title]) => make("span", null, title, "title")))
+  const rows = fitting(stages.length, MOST_ROWS)
+  lens.style.setProperty("--rows", rows.length)
+  for (const row of rows) {
+    make("span", lens, stages[row])
+    points.forEach(([, tokens], group) => tokens.length ? bar(view, lens, tokens[row], group)
+      : make("span", lens, "", "title"))
+  }
 }
 
 // The room around the curves, the same as in style.css.
@@ -341,7 +321,6 @@ export default function ({ data: p, parentElement, setTriggerValue }) {
     view.animation = 0
     listen(view)
   }
-  view.ink = getComputedStyle(view).color
   view.setAttribute("aria-label", p.alt)
   view.slider.setAttribute("aria-label", "Checkpoint of the training")
   view.slider.max = p.steps.length - 1
