@@ -372,7 +372,7 @@ def _lines(facts: _Facts) -> dict[str, Any] | None:
     if facts.scale == "signed":
         return None
     fields = {"alt": "One head, as lines from each query to its keys.", "hint": lines.HINT}
-    return fields | {"peak": facts.peak, "decimals": decimals(facts.peak)} | lines.LEFT_OUT
+    return fields | {"peak": facts.peak, "decimals": decimals(facts.peak)} | lines.FOR_SCRIPT
 
 
 def _scheme(facts: _Facts, colors: Palette) -> dict[str, Any]:

@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from gpt2viz.pictures.palette import Palette
+from gpt2viz.pictures.palette import DASHES, Palette
 from gpt2viz.pictures.picture import ENTROPY, LENS_ROW, RANK, Lens, Picture
 
 
 def chart(picture: Picture, colors: Palette, **options: Any) -> dict[str, Any]:
-    """A picture other than matrices, ready for JSON: its fields, its ``kind`` and the ``colors``.
+    """A picture other than matrices, ready for JSON: its fields, its ``kind`` and the look.
 
     Of a lens, the readings and the names of its rows. ``options`` are those of the kind's figure
     in ``app/scripts/figure.js``.
@@ -23,7 +23,8 @@ def chart(picture: Picture, colors: Palette, **options: Any) -> dict[str, Any]:
     if isinstance(picture, Lens):
         own = {"readings": picture.readings, "rows": picture.panel.rows.plain_names()}
         own |= {"row": LENS_ROW, "titles": (RANK, ENTROPY)}
-    return {"kind": type(picture).__name__, **_plain(own), "colors": _plain(colors), **options}
+    look = {"colors": _plain(colors), "dashes": DASHES}
+    return {"kind": type(picture).__name__, **_plain(own), **look, **options}
 
 
 def _plain(value: Any) -> Any:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from gpt2viz.arrays import Array
 from gpt2viz.extras import require
+from gpt2viz.pictures.palette import DASHES
 from gpt2viz.pictures.panel import Axis, Panel
 from gpt2viz.pictures.picture import Picture
 
@@ -35,8 +36,12 @@ HINT = (
 #: Candidates for the thinnest line, as a share of the scale's top: the first with few enough lines.
 THRESHOLDS = (0.01, 0.02, 0.03, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 
-#: The same for the script that makes the lines.
-LEFT_OUT = {"thresholds": THRESHOLDS, "most": {"lines": MOST_LINES, "atRest": AT_REST}}
+#: The same, and the sources' dashes, for the script that makes the lines.
+FOR_SCRIPT = {
+    "thresholds": THRESHOLDS,
+    "most": {"lines": MOST_LINES, "atRest": AT_REST},
+    "dashes": [*DASHES.values()],
+}
 
 
 @dataclass(frozen=True, eq=False)

@@ -24,8 +24,16 @@ ColorScale = list[tuple[float, str]]
 #: (WCAG 2.2, 1.4.3); of two softer colours sometimes neither would be readable.
 BLACK, WHITE = "#000000", "#ffffff"
 
-#: Dashes that distinguish lines of one picture, in the order of their colours.
-DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
+#: Dashes that distinguish lines of one picture, in the order of their colours: the lengths of
+#: strokes and gaps in pixels, on pages and in files alike.
+DASHES = {
+    "solid": (),
+    "dash": (9, 6),
+    "dot": (2, 4),
+    "dashdot": (9, 4, 2, 4),
+    "longdash": (14, 6),
+    "longdashdot": (14, 5, 2, 5),
+}
 #: The points of two cases of one picture.
 POINTS = ("circle", "diamond-open")
 #: The names of the signed scale's upper and lower half, on a light and a dark page.

@@ -91,11 +91,11 @@ class Sheet:
         )
 
     def line(
-        self, *points: tuple[float, float], color: str, width: float = 1, dash: str = ""
+        self, *points: tuple[float, float], color: str, width: float = 1, dash: Sequence[int] = ()
     ) -> None:
         """Draw a line through some points."""
         path = " ".join(f"{_n(x)},{_n(y)}" for x, y in points)
-        dashed = f' stroke-dasharray="{dash}"' if dash else ""
+        dashed = f' stroke-dasharray="{" ".join(map(str, dash))}"' if dash else ""
         self.parts.append(
             f'<polyline points="{path}" fill="none" stroke="{color}" '
             f'stroke-width="{_n(width)}"{dashed}/>'

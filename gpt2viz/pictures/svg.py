@@ -51,14 +51,6 @@ WIDTH = 720
 _GAP, _MIN_WIDTH, _BAR_WIDTH, _BAR_LENGTH, _MAX_THUMBNAIL = 14, 60, 10, 200, 160
 #: The widest line between tokens, in pixels.
 WIDEST = 9.0
-_DASHED = {
-    "solid": "",
-    "dash": "9 9",
-    "dot": "3 3",
-    "dashdot": "9 3 3 3",
-    "longdash": "15 15",
-    "longdashdot": "15 3 3 3",
-}
 
 
 def draw(
@@ -460,24 +452,23 @@ def _token_lines(sheet: Sheet, picture: Lines) -> None:
     _check_room(sheet, x1 - x0, _MIN_WIDTH, "Names and lines")
     shades = colors.cases(n_sources)
     x = MARGIN + 0.0
-    for source, color, dash in zip(picture.sources, shades, DASHES, strict=False):
-        sheet.line(
-            (x, MARGIN + size), (x + 24, MARGIN + size), color=color, width=4, dash=_DASHED[dash]
-        )
+    dashes = tuple(DASHES.values())
+    for source, color, dash in zip(picture.sources, shades, dashes, strict=False):
+        sheet.line((x, MARGIN + size), (x + 24, MARGIN + size), color=color, width=4, dash=dash)
         sheet.text(x + 30, MARGIN + size * 1.35, source.name, size)
         x += 30 + text_width(source.name, size) + _GAP
     scale = f"lines from {picture.at_rest:.2g} up"
     sheet.text((x0 + x1) / 2, top - 2 * size, scale, size, "middle")
     sheet.text(MARGIN, top - 2 * size, picture.ends[0], size)
     sheet.text(sheet.width - MARGIN, top - 2 * size, picture.ends[1], size, "end")
-    for source, color, dash in zip(picture.sources, shades, DASHES, strict=False):
+    for source, color, dash in zip(picture.sources, shades, dashes, strict=False):
         drawn = np.flatnonzero(source.weights >= picture.at_rest)
         sheet.parts.append(f'<g opacity="0.75" data-name="{escape_xml(source.name)}">')
         for n in drawn[np.argsort(source.weights[drawn], kind="stable")]:
             ends = top + source.queries[n] * step, top + source.keys[n] * step
             wide = float(source.weights[n]) / picture.peak * WIDEST
             points = (x0, ends[0]), (x1, ends[1])
-            sheet.line(*points, color=color, width=max(0.25, wide), dash=_DASHED[dash])
+            sheet.line(*points, color=color, width=max(0.25, wide), dash=dash)
         sheet.parts.append("</g>")
     for x, side, anchor in ((x0 - 8, names[0], "end"), (x1 + 8, names[1], "start")):
         for n, name in enumerate(side):

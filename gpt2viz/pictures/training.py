@@ -105,11 +105,12 @@ def scores_at_steps(
 def losses_of_models(what: str, losses: Mapping[str, Mapping[int, float]]) -> Curves:
     """The held-out loss of some models, in nats per letter, by training step; not of step 0."""
     roles: tuple[Role, ...] = ("ink", "query", "key", "value")
+    dashes = tuple(DASHES)
     curves = [
         _step_curve(
             name,
             roles[n % len(roles)],
-            DASHES[(n + n // len(roles)) % len(DASHES)],  # a pair of its own for each
+            dashes[(n + n // len(roles)) % len(dashes)],  # a pair of its own for each
             {step: nats for step, nats in values.items() if step},
             " nats",
         )

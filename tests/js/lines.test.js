@@ -12,6 +12,7 @@ const ONE = {
   sources: [{ name: "Head 0", q: [0, 1, 2, 2, 2, 2, 2, 2], k: [0, 1, 0, 1, 2, 3, 4, 5],
     v: [1, 0.5, 0.1, 0.3, 0.05, 0.25, 0.2, 0.1] }],
   queries: tokens(4), keys: tokens(6), peak: 2, decimals: 2, colors: ["#123456", "#654321"],
+  dashes: [[], [9, 6]],
 }
 const TWO = { ...ONE, sources: [...ONE.sources, { name: "Head 5", q: [3], k: [0], v: [0.75] }] }
 

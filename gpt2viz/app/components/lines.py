@@ -19,7 +19,7 @@ from gpt2viz.app.components import Answers, mount, tiles
 from gpt2viz.app.source_code import Code
 from gpt2viz.app.view import View, Window
 from gpt2viz.labels import sentence
-from gpt2viz.pictures.lines import HINT, LEFT_OUT, MOST_SOURCES, MOST_TOKENS
+from gpt2viz.pictures.lines import FOR_SCRIPT, HINT, MOST_SOURCES, MOST_TOKENS
 from gpt2viz.pictures.lines import lines as made_of
 from gpt2viz.pictures.picture import Heatmaps
 
@@ -73,7 +73,7 @@ def settings(view: View, *, unit: bool) -> dict[str, Any]:
         "peak": 1 if unit else None,
         "decimals": 2,
         "colors": view.colors.cases(MOST_SOURCES),
-        **LEFT_OUT,
+        **FOR_SCRIPT,
     }
 
 

@@ -84,10 +84,9 @@ export function namedOf({ layout, data }) {
   return layout.showlegend ?? all ? some : []
 }
 
-const DASHES = { dash: [9, 6], dot: [2, 4], dashdot: [9, 4, 2, 4], longdash: [14, 6],
-  longdashdot: [14, 5, 2, 5] }
-const dashed = ({ dash, width = 2 }) =>
-  DASHES[dash] ? { "stroke-dasharray": DASHES[dash].map((n) => n * Math.max(1, width / 2)) } : {}
+// The pattern of a line 2 pixels wide, and larger for a wider line.
+const dashed = ({ dash = "solid", width = 2 }, dashes) =>
+  ({ "stroke-dasharray": dashes[dash].map((n) => n * Math.max(1, width / 2)) })
 
 const SIGNS = {
   circle: (r) => `M${-r} 0a${r} ${r} 0 1 0 ${2 * r} 0a${r} ${r} 0 1 0 ${-2 * r} 0Z`,
@@ -236,7 +235,7 @@ function drawBars(svg, trace, { x, y }, [slot, slots], gap, target) {
 const BESIDE = { "middle right": [10, 4, "start"], "middle left": [-10, 4, "end"],
   "top center": [0, -10, "middle"], "bottom center": [0, 20, "middle"] }
 
-function drawPoints(svg, trace, { x, y }, target) {
+function drawPoints(svg, trace, { x, y }, dashes, target) {
   const points = trace.x.map((value, n) => [x.at(value), y.at(trace.y[n])])
   const drawable = ([a, b]) => Number.isFinite(a) && Number.isFinite(b)
   const { mode, line, marker, opacity = 1 } = trace
@@ -244,7 +243,7 @@ function drawPoints(svg, trace, { x, y }, target) {
     const d = points.map((point, n) => !drawable(point) ? ""
       : `${n && drawable(points[n - 1]) ? "L" : "M"}${point[0].toFixed(2)} ${point[1].toFixed(2)}`)
     makeSvg("path", { class: "curve", d: d.join(""), fill: "none", stroke: line.color, opacity,
-      "stroke-width": line.width ?? 2, "stroke-linejoin": "round", ...dashed(line) }, svg)
+      "stroke-width": line.width ?? 2, "stroke-linejoin": "round", ...dashed(line, dashes) }, svg)
   }
   points.forEach((point, n) => {
     if (!drawable(point)) return
@@ -269,12 +268,13 @@ function drawSign(svg, { marker, line }, n, [left, top]) {
 }
 
 // Draw a sample of a trace for the legend.
-function drawSample(svg, trace) {
+function drawSample(svg, trace, dashes) {
   if (trace.type === "bar") makeSvg("rect", { x: 5, y: 0, width: 16, height: 12,
     fill: filled(svg, trace.marker, 0), stroke: valueAt(trace.marker.color, 0) }, svg)
   else {
     if (trace.mode.includes("lines")) makeSvg("path", { d: `M0 6H${SAMPLE}`,
-      stroke: trace.line.color, "stroke-width": trace.line.width ?? 2, ...dashed(trace.line) }, svg)
+      stroke: trace.line.color, "stroke-width": trace.line.width ?? 2,
+      ...dashed(trace.line, dashes) }, svg)
     if (trace.mode.includes("markers")) drawSign(svg, trace, 0, [13, 6])
   }
 }
@@ -299,7 +299,7 @@ export function svgOf(picture, width) {
   let x = above ? 0 : width - rooms.reduce((sum, room) => sum + room, 0)
   named.forEach((trace, n) => {
     drawSample(makeSvg("svg", { x, y: above ? 7 : height - 19, width: SAMPLE, height: 12 }, made),
-      trace)
+      trace, figure.dashes)
     text(made, [plain(trace.name)], x + SAMPLE + 5, above ? 17 : height - 9)
     x += rooms[n]
   })
@@ -309,12 +309,13 @@ export function svgOf(picture, width) {
 }
 
 function drawLegend(view, named) {
-  const { legend, figure: { layout } } = view, toggles = layout.legend?.itemclick !== false
+  const { legend, figure: { layout, dashes } } = view, toggles = layout.legend?.itemclick !== false
   legend.replaceChildren()
   legend.classList.toggle("under", layout.legend?.yref === "container")
   for (const trace of named) {
     const entry = make(toggles ? "button" : "span", legend)
-    drawSample(makeSvg("svg", { width: SAMPLE, height: 12, "aria-hidden": "true" }, entry), trace)
+    const sample = makeSvg("svg", { width: SAMPLE, height: 12, "aria-hidden": "true" }, entry)
+    drawSample(sample, trace, dashes)
     entry.append(plain(trace.name))
     if (!toggles) continue
     Object.assign(entry, { type: "button", onclick: () => {
@@ -346,7 +347,7 @@ function draw(view) {
       if (hover) view.targets.push({ ...box, hover, data: trace.customdata?.[n] })
     }
     const own = makeSvg("g", { class: "trace" }, svg)
-    if (trace.type !== "bar") drawPoints(own, trace, plot, target)
+    if (trace.type !== "bar") drawPoints(own, trace, plot, figure.dashes, target)
     else drawBars(own, trace, plot, group ? [bars.indexOf(trace), bars.length] : [0, 1],
       layout.bargap, target)
   }

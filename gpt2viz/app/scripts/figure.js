@@ -162,6 +162,7 @@ const FIGURES = { Bars: figureOfBars, Curves: figureOfCurves, Lens: figureOfLens
  *
  * @returns {any} */
 export function figureOf({ kind, ...picture }) {
-  const figure = FIGURES[kind](picture), { colors, height = figure.layout.height } = picture
-  return { ...figure, layout: { ...figure.layout, height }, grid: colors.grid }
+  const figure = FIGURES[kind](picture)
+  const { colors, dashes, height = figure.layout.height } = picture
+  return { ...figure, layout: { ...figure.layout, height }, grid: colors.grid, dashes }
 }

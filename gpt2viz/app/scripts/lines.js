@@ -13,7 +13,6 @@ export const html = `
 </div>
 `
 
-const DASHES = ["", "9 4", "2 3", "10 3 2 3"]
 const BORDERS = ["none", "dashed", "dotted", "double"]
 const SIDES = { q: ["queries", "query", "looks at"], k: ["keys", "key", "is looked at by"] }
 
@@ -81,7 +80,7 @@ export function line(data, s, n) {
   return {
     d: `M0 ${a} C50 ${a} 50 ${b} 100 ${b}`, stroke: data.colors[s],
     "stroke-width": .6 + 6.4 * share, "stroke-opacity": .25 + .7 * share,
-    "stroke-dasharray": DASHES[s], "data-source": s, "data-query": q[n], "data-key": k[n],
+    "stroke-dasharray": data.dashes[s], "data-source": s, "data-query": q[n], "data-key": k[n],
   }
 }
 
@@ -156,11 +155,11 @@ function move(svg, before) {
 }
 
 // The legend: each head's colour and dash, if there are several.
-function legend({ sources, colors }) {
+function legend({ sources, colors, dashes }) {
   return sources.length < 2 ? [] : sources.map(({ name }, s) => {
     const entry = make("span"), sample = makeSvg("svg", { "aria-hidden": true })
     sample.append(makeSvg("line", { x1: 0, x2: 28, y1: 5, y2: 5, stroke: colors[s],
-      "stroke-width": 3, "stroke-dasharray": DASHES[s] }))
+      "stroke-width": 3, "stroke-dasharray": dashes[s] }))
     entry.append(sample, make("span", null, name))
     return entry
   })

@@ -184,7 +184,7 @@ const between = (part) => part.querySelector(".chart").clientWidth - AROUND.l - 
 
 /** A chart of curves over all steps, on an axis `wide` pixels wide: its legend has a point's
  * numbers, and below it are the steps that fit. */
-export function overSteps({ data, layout, grid }, steps, at, wide) {
+export function overSteps({ data, layout, grid, dashes }, steps, at, wide) {
   const positions = logPositions(steps), tickvals = [], ticktext = []
   positions.forEach((position, n) => {
     if (n && (position - tickvals.at(-1)) * wide < APART) return
@@ -194,7 +194,7 @@ export function overSteps({ data, layout, grid }, steps, at, wide) {
   const traces = data.map(({ name, x, y, ...look }) => ({ ...look, y,
     name: `${name} ${y[x.indexOf(steps[at])]?.toFixed(2) ?? "–"}`,
     x: x.map((step) => positions[steps.indexOf(step)]) }))
-  return { data: traces, grid, layout: {
+  return { data: traces, grid, dashes, layout: {
     height: TALL, margin: { ...AROUND, autoexpand: false },
     showlegend: true, legend: { itemclick: false, yref: "container" },
     xaxis: { range: [0, 1], tickvals, ticktext, tickangle: 0 },
