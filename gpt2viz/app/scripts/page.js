@@ -91,7 +91,6 @@ export const asks = (path) =>
   !path.some((part) => part.matches && ("here" in part.dataset || part.matches(PAGE)))
 
 const ask = (event) => asks(event.composedPath()) && sendPending()
-const back = () => dropPending()
 
 function enter(body) {
   body.tabIndex = -1
@@ -162,27 +161,22 @@ function watchKeyboard() {
       else wide.removeAttribute("tabindex")
   }
   look()
-  addEventListener("resize", look)
-  addEventListener("pointerover", noteTips)
-  for (const kind of ["keydown", "pointermove"]) document.addEventListener(kind, noteEscape, true)
-  for (const kind of ["click", "auxclick"]) document.addEventListener(kind, follow, true)
-  for (const kind of ["pointerdown", "focusin"]) document.addEventListener(kind, ask, true)
-  addEventListener("popstate", back)
+  const left = new AbortController(), { signal } = left, first = { capture: true, signal }
+  addEventListener("resize", look, { signal })
+  addEventListener("pointerover", noteTips, { signal })
+  addEventListener("popstate", () => dropPending(), { signal })
+  for (const kind of ["keydown", "pointermove"]) document.addEventListener(kind, noteEscape, first)
+  for (const kind of ["click", "auxclick"]) document.addEventListener(kind, follow, first)
+  for (const kind of ["pointerdown", "focusin"]) document.addEventListener(kind, ask, first)
   let frame = 0 // once for all that changes before the next one: widths make the browser lay out
   const observer = new MutationObserver(() => {
     frame ||= requestAnimationFrame(() => { frame = 0; look() })
   })
   observer.observe(document.body, { childList: true, subtree: true, attributeFilter: ["href"] })
   return () => {
+    left.abort()
     observer.disconnect()
     cancelAnimationFrame(frame)
-    removeEventListener("resize", look)
-    removeEventListener("pointerover", noteTips)
-    for (const kind of ["keydown", "pointermove"])
-      document.removeEventListener(kind, noteEscape, true)
-    removeEventListener("popstate", back)
-    for (const kind of ["click", "auxclick"]) document.removeEventListener(kind, follow, true)
-    for (const kind of ["pointerdown", "focusin"]) document.removeEventListener(kind, ask, true)
   }
 }
 
