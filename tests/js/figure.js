@@ -3,5 +3,5 @@ import { readFileSync } from "node:fs"
 
 import { figureOf } from "../../gpt2viz/app/scripts/figure.js"
 
-console.log(JSON.stringify({ ...figureOf(JSON.parse(readFileSync(0, "utf8"))), grid: undefined,
-  dashes: undefined }))
+const { data, layout } = figureOf(JSON.parse(readFileSync(0, "utf8")))
+console.log(JSON.stringify({ data, layout }))

@@ -1,11 +1,9 @@
 // Messages to canvases, as pictures/canvas.py writes them.
 export function message(head, ...parts) {
-  const json = Buffer.from(JSON.stringify(head)), length = Math.ceil(json.length / 4) * 4
-  const [start, padded] = [Buffer.alloc(4), Buffer.alloc(length, " ")]
-  start.writeUInt32LE(length)
-  json.copy(padded)
-  const bytes = parts.map((part) => Buffer.from(part.buffer, part.byteOffset, part.byteLength))
-  return Uint8Array.from(Buffer.concat([start, padded, ...bytes]))
+  const json = JSON.stringify(head), text = json + " ".repeat(-Buffer.byteLength(json) & 3)
+  const size = Uint32Array.of(Buffer.byteLength(text))
+  const numbers = [size, ...parts].map(({ buffer }) => Buffer.from(buffer))
+  return Uint8Array.from(Buffer.concat(numbers.toSpliced(1, 0, Buffer.from(text))))
 }
 
 // Booleans as bits, the first one lowest.

@@ -303,10 +303,9 @@ function square(part, more = {}) {
       scale: "signed", least: 0, masked: ["later"], legend: true, grows: null } , ...more }
   if (!part) return message(cells(rows, columns), [], head)
   const wholes = { panels: [panel], grids: [grid(positions, positions)] }
-  const bytes = [...message(cells(rows, columns), [], { ...head, wholes })]
-  while (bytes.length % 4) bytes.push(0)
-  const all = new Uint8Array(Float32Array.from(cells(positions, positions)).buffer)
-  return new Uint8Array([...bytes, ...all, 0, 0, 0, 0])
+  const [shown, all] = [cells(rows, columns), cells(positions, positions)]
+  return encode({ ...head, wholes }, Float32Array.from(shown), new Uint8Array(4),
+    Float32Array.from(all), new Uint8Array(4))
 }
 
 // A view in a page, as much of both as the script uses, 600 pixels wide; and what was sent.
