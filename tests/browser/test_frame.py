@@ -91,14 +91,11 @@ def test_choices_move_nothing_and_popovers_are_in_view(open_page: Visit) -> None
     page.get_by_role("textbox", name="Sentence", exact=True).focus()
     tab_to(page, other)
     assert other.evaluate("link => getComputedStyle(link).outlineStyle") == "solid"
-    fills = [
-        link.evaluate("link => getComputedStyle(link).backgroundColor")
-        for link in (other, menu.locator("[aria-current]").first)
-    ]
-    assert fills[0] != fills[1]
+    fill = "link => getComputedStyle(link).backgroundColor"
+    assert other.evaluate(fill) != menu.locator("[aria-current]").first.evaluate(fill)
 
 
-def test_score_matrices_are_aligned_and_a_presented_table_fits(open_page: Visit) -> None:
+def test_matrices_in_a_row_are_aligned_and_a_presented_table_fits(open_page: Visit) -> None:
     for width, text in ((1440, " unbelievable fishermen" * 20), (1280, None), (1920, None)):
         page = open_page("head", width, text=text, present=str(width == 1920).lower())
         boxes = page.locator(".st-key-score_pairs .tiles").evaluate_all(
@@ -107,6 +104,9 @@ def test_score_matrices_are_aligned_and_a_presented_table_fits(open_page: Visit)
         )
         for side in zip(*boxes, strict=True):
             assert max(side) - min(side) < 4
+    views = open_page("head", present="true").locator(".st-key-stages .tiles").all()
+    tops = [round(box_of(view)["y"]) for view in views]
+    assert len({*tops[:3]}) == len({*tops[6:]}) == 1, "however long their titles are"
     table = open_page("find", present="true").get_by_test_id("stDataFrame").first
     assert sum(box_of(table)[side] for side in ("x", "width")) < 1440
 

@@ -103,22 +103,14 @@ def _draw_run(
         with st.container(key="sum"):
             arithmetic = cell_arithmetic(view.trace, *chosen)
             _sum(view, arithmetic, chosen.query, chosen.key, strongest)
+            numbers = {
+                "q·k, dimension by dimension": partial(tables.dot_product_table, arithmetic),
+                "Softmax, key by key": partial(tables.softmax_table, arithmetic, view.labels),
+                "The output, dimension by dimension": partial(tables.output_table, arithmetic),
+            }
             with st.container(horizontal=True, vertical_alignment="center"):
                 why.offer()
-                output.tables_on_demand(
-                    "Numbers as tables",
-                    {
-                        "q·k, dimension by dimension": partial(
-                            tables.dot_product_table, arithmetic
-                        ),
-                        "Softmax, key by key": partial(
-                            tables.softmax_table, arithmetic, view.labels
-                        ),
-                        "The output, dimension by dimension": partial(
-                            tables.output_table, arithmetic
-                        ),
-                    },
-                )
+                output.tables_on_demand("Numbers as tables", numbers)
                 of_head = chain.from_iterable(_rows(view.trace.graph))
                 output.code(*(Line(view.trace, stage.key, layer) for stage in of_head), of=drawn)
                 measures.proof(view, [layer])
