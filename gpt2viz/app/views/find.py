@@ -209,7 +209,6 @@ def _rank_by_look(view: View, choices: DeltaGenerator) -> None:
                     made_by=(key_norm if name == GIVEN else attention_to_keys,),
                     choose=choose_map_head(link),
                     scale="unit" if name == WEIGHT else "amount",
-                    height=max(260, 90 + 30 * view.model.config.n_layer),  # numbers in its cells
                 )
     with ranking:
         ranked_heads.draw(view, numbers, by)
