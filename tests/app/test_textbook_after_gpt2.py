@@ -28,13 +28,9 @@ from tests.app.chapters import (
 from tests.app.pages import chart, heatmaps, open_page, plain
 from tests.bundled import ids_of, weights
 from tests.numpy_gpt2 import softmax
+from tests.textbook import oracle
 
 ODD = [0.123, -4.5, 7.25, 0.5, -0.75, 2, 33.3, 0.001]
-
-
-def attention_weights(q: np.ndarray, k: np.ndarray) -> np.ndarray:
-    scores = q @ k.T / np.sqrt(q.shape[1])
-    return softmax(np.where(np.tri(len(q), dtype=bool), scores, -np.inf))
 
 
 @pytest.mark.parametrize("x", [attention.SENTENCE_X, ODD])
@@ -147,7 +143,7 @@ def test_heads_of_a_group_share_keys(groups: int, x: Any) -> None:
     for n in range(4):
         group = n // (4 // groups)
         mean = np.split(w_k, groups)[group].mean(axis=0)
-        weights = attention_weights(words @ w_q[n].T, words @ mean.T)
+        weights, _ = oracle.attention(words @ w_q[n].T, words @ mean.T, words)
         seen = np.where(np.tri(4, dtype=bool), result[f"head {n}, group {group}"], 0)
         assert_allclose(seen, weights, atol=1e-4)
     assert numbers(formula(at, rf"2 \cdot {groups} "))[-1] == 2 * groups * 4 * 2 * 4

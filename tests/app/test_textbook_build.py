@@ -27,16 +27,7 @@ from tests.bundled import CRANE, bundled_model, ids_of
 from tests.checkpoints import write_checkpoint
 
 #: An expression for each gap of the eighty lines.
-SOLUTIONS = {
-    "build_embedding": "wte[ids] + wpe[:T]",
-    "build_scores": "q @ k.mT",
-    "build_scale": "scores / sqrt(hs)",
-    "build_mask": "scaled.masked_fill(tril(ones(T, T)) == 0, -inf)",
-    "build_softmax": "softmax(masked, dim=-1)",
-    "build_merge": "heads.transpose(1, 2).reshape(B, T, C)",
-    "build_residual": "x + made",
-    "build_head": "x @ wte.mT",
-}
+SOLUTIONS = {f"build_{name}": text for name, text in FILLED.items()}
 
 
 def open_build(**requested: str) -> AppTest:

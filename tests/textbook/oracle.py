@@ -25,6 +25,12 @@ def hide(x: np.ndarray) -> np.ndarray:
     return np.where(np.tri(len(x), dtype=bool), x, -np.inf)
 
 
+def attention(q: np.ndarray, k: np.ndarray, v: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The causal weights of a head, and its output."""
+    weights = softmax(hide(q @ k.T / np.sqrt(q.shape[1])))
+    return weights, weights @ v
+
+
 def crane(keys: Any, values: Any) -> np.ndarray:
     return softmax(np.array(keys) @ [0.7, 0.7]) @ np.array(values)
 

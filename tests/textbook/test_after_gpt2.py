@@ -10,12 +10,7 @@ from numpy.testing import assert_allclose
 from gpt2viz.textbook import after_gpt2, mlp, residual, rnn
 from gpt2viz.textbook.heads import ShapeError
 from tests.numpy_gpt2 import softmax
-from tests.textbook.oracle import draw, hide
-
-
-def attention(q: np.ndarray, k: np.ndarray, v: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    weights = softmax(hide(q @ k.T / np.sqrt(q.shape[1])))
-    return weights, weights @ v
+from tests.textbook.oracle import attention, draw, hide
 
 
 @pytest.mark.parametrize(("T", "C", "hs"), [(1, 2, 2), (4, 2, 2), (7, 5, 3)])
@@ -136,8 +131,7 @@ def test_reach_of_gradients_equals_finite_differences() -> None:
         def last(x: np.ndarray, ends: tuple[np.ndarray, ...], name: str) -> np.ndarray:
             if name == "RNN":
                 return states(x, *ends)[-1]
-            q, k, v = (x @ w.T for w in ends)
-            return (softmax(hide(q @ k.T / C**0.5)) @ v)[-1]
+            return attention(*(x @ w.T for w in ends))[1][-1]
 
         for name, ends in (("RNN", (w_x, w_h)), ("attention", (w_q, w_k, w_v))):
             for t in range(T):
@@ -157,9 +151,9 @@ def test_tiled_attention_equals_the_full_table(T: int, size: int) -> None:
     result = after_gpt2.run_three(T, size, nh=2, hs=3, seed=5)
     q, k, v = randn(3, 2, T, 3, seed=5)
     for head in range(2):
-        weights = softmax(hide(q[head] @ k[head].T / np.sqrt(3)))
+        _, expected = attention(q[head], k[head], v[head])
         for run in result.values():
-            assert_allclose(run.output[head], weights @ v[head], atol=2e-6)
+            assert_allclose(run.output[head], expected, atol=2e-6)
     assert result["explicit"].largest == 4 * 2 * T * T
     assert result["in tiles"].largest == 4 * 2 * T * min(T, size)
     assert result["fused"].largest is None
