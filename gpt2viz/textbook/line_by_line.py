@@ -50,16 +50,11 @@ def _line_of(part: str) -> int:
     return matches[0]
 
 
-def _parse_pairs(text: str) -> tuple[Pair, ...]:
-    """The pairs of ``book/lines.toml``."""
-    written: list[dict[str, Any]] = tomllib.loads(text)["pair"]
-    lists = (
-        {name: tuple(x) for name, x in pair.items() if isinstance(x, list)} for pair in written
-    )
-    return tuple(Pair(**pair | tuples) for pair, tuples in zip(written, lists, strict=True))
-
-
-PAIRS = _parse_pairs((BOOK / "lines.toml").read_text("utf-8"))
+_WRITTEN: list[dict[str, Any]] = [
+    {name: tuple(x) if isinstance(x, list) else x for name, x in pair.items()}
+    for pair in tomllib.loads((BOOK / "lines.toml").read_text("utf-8"))["pair"]
+]
+PAIRS = tuple(Pair(**pair) for pair in _WRITTEN)
 
 
 class Listed(NamedTuple):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
-
 import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
@@ -38,17 +36,12 @@ def loss(scores: ArrayLike, target: int) -> Tensor:
     return -torch.log_softmax(rows(scores), dim=-1)[target]
 
 
-@lru_cache(maxsize=1)
-def _tiny() -> GPT2:
-    config = GPT2Config(vocab_size=50, n_positions=8, n_embd=12, n_layer=2, n_head=3)
-    return randomize(GPT2(config), seed=0)
-
-
 def logit_claims() -> list[Claim]:
     """E14, on a GPT-2 of 50 tokens and two layers that reads 5 tokens."""
-    ids = torch.tensor([[3, 1, 4, 1, 5]])
+    config = GPT2Config(vocab_size=50, n_positions=8, n_embd=12, n_layer=2, n_head=3)
+    tiny, ids = randomize(GPT2(config), seed=0), torch.tensor([[3, 1, 4, 1, 5]])
     with torch.inference_mode():
-        every, last = _tiny()(ids), _tiny()(ids, last_only=True)
+        every, last = tiny(ids), tiny(ids, last_only=True)
     return [
         Claim("training: (B, T, n_vocab)", "", shape(every)),
         Claim("writing: (B, 1, n_vocab)", "", shape(last)),
