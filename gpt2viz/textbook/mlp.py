@@ -84,8 +84,11 @@ class FeedForward(nn.Module):
         self.back = nn.Linear(4 * C, C, bias=bias)
         self.curve = CURVES[curve]
 
+    def inside(self, x: Tensor) -> Tensor:
+        return self.curve(self.widen(x))  # (…, 4C)
+
     def forward(self, x: Tensor) -> Tensor:
-        return self.back(self.curve(self.widen(x)))  # type: ignore[no-any-return]
+        return self.back(self.inside(x))  # type: ignore[no-any-return]
 
 
 class SwiGLU(nn.Module):
@@ -100,8 +103,11 @@ class SwiGLU(nn.Module):
         self.up = nn.Linear(C, F, bias=False)
         self.down = nn.Linear(F, C, bias=False)
 
+    def inside(self, x: Tensor) -> Tensor:
+        return silu(self.gate(x)) * self.up(x)  # type: ignore[no-any-return]  # (…, F)
+
     def forward(self, x: Tensor) -> Tensor:
-        return self.down(silu(self.gate(x)) * self.up(x))  # type: ignore[no-any-return]
+        return self.down(self.inside(x))  # type: ignore[no-any-return]
 
 
 class Gated(NamedTuple):
@@ -243,20 +249,13 @@ def three_blocks(C: int, seed: int) -> dict[str, FeedForward | SwiGLU]:
     return {name: randomize(block, seed) for name, block in blocks.items()}  # type: ignore[misc]
 
 
-def inside_block(block: FeedForward | SwiGLU, x: Tensor) -> Tensor:
-    """A block's hidden activations for x (T, C), after the curve or the gate: (T, F)."""
-    if isinstance(block, SwiGLU):
-        return silu(block.gate(x)) * block.up(x)  # type: ignore[no-any-return]
-    return block.curve(block.widen(x))
-
-
 def run_blocks(x: ArrayLike, seed: int) -> dict[str, BlockRun]:
     """The same x (T, C) through each of the three blocks."""
     given = rows(x)
     with torch.inference_mode():
         return {
             name: BlockRun(
-                sum(t.numel() for t in block.parameters()), inside_block(block, given), block(given)
+                sum(t.numel() for t in block.parameters()), block.inside(given), block(given)
             )
             for name, block in three_blocks(given.shape[-1], seed).items()
         }
