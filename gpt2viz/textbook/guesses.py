@@ -35,11 +35,14 @@ class Row(NamedTuple):
     """The scores (n,) of one query with the keys of ``words``, whose weights are to be predicted.
 
     Before softmax they are divided by √``hs``. The last ``later`` keys come after the query, and
-    are masked.
+    are masked. ``text`` asks for the weights, ``title`` names them, and ``named`` the scores.
     """
 
     words: tuple[str, ...]
     scores: tuple[float, ...]
+    text: str = ""
+    title: str = ""
+    named: str = "scores"
     hs: int = 1
     later: int = 0
 
@@ -54,10 +57,35 @@ class Verdict(NamedTuple):
 #: The rows to predict: one each of E4, E7 and E14, and for E22 one of round numbers, which reveals
 #: a forgotten root.
 ROWS: Mapping[str, Row] = {
-    "crane": Row(attention.CRANE_WORDS["bird"], tuple(attention.crane("bird").scores[0].tolist())),
-    "scale": Row(("key 0", "key 1", "key 2", "key 3"), (16.0, 8.0, 8.0, 0.0), hs=64),
-    "mask": Row(attention.SENTENCE, attention.PRINTED_SCALED[2], later=1),
-    "next": Row(logits.FOUR, tuple(logits.logits(logits.LAST, logits.EMBEDDING)[0].tolist())),
+    "crane": Row(
+        attention.CRANE_WORDS["bird"],
+        tuple(attention.crane("bird").scores[0].tolist()),
+        "How much weight does **crane** give to each word?",
+        "weights of crane",
+    ),
+    "scale": Row(
+        ("key 0", "key 1", "key 2", "key 3"),
+        (16.0, 8.0, 8.0, 0.0),
+        "Take a query of 64 numbers and four keys, with round scores. How much weight does each "
+        "key get, once the scores are divided by √64 = 8?",
+        "weights of the four keys",
+        "scores before they are divided",
+        hs=64,
+    ),
+    "mask": Row(
+        attention.SENTENCE,
+        attention.PRINTED_SCALED[2],
+        "How much weight does **ate** give to each word?",
+        "weights of ate",
+        later=1,
+    ),
+    "next": Row(
+        logits.FOUR,
+        tuple(logits.logits(logits.LAST, logits.EMBEDDING)[0].tolist()),
+        "How probable is each word?",
+        "probabilities",
+        "logits",
+    ),
 }
 
 _EVEN = "It is almost even, as if the scores didn't count. A higher score gets more."

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -81,16 +80,19 @@ def test_row_is_shown_beside_the_guess_or_alone(id: str) -> None:
 
 
 def test_guesses_are_accepted_skipped_or_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
+    def answer(kind: str, sent: object) -> None:
+        """Send it to each part that asks for a guess."""
+        monkeypatch.setattr(guess, "mount", lambda *_, on=None, **__: on and on[kind](sent))
+
     for junk in ([float("nan"), 50, 50], [101, -1, 0], "34,33,33", None, [50, 50]):
-        answer = partial(lambda junk, *_, expected, **__: expected(junk), junk)
-        monkeypatch.setattr(guess, "ask_guess", answer)
+        answer("expected", junk)
         at = open_page("textbook", chapter="crane")
         assert at.session_state["_progress_guesses"] == {}
-    monkeypatch.setattr(guess, "ask_guess", lambda *_, expected, **__: expected([40, 30, 30]))
+    answer("expected", [40, 30, 30])
     at = open_page("textbook", chapter="crane").run()
     assert at.session_state["_progress_guesses"] == {"crane": [40, 30, 30]}
     assert "crane_weights" in pictures(at)
-    monkeypatch.setattr(guess, "ask_guess", lambda *_, skipped, **__: skipped())
+    answer("skipped", None)
     at = open_page("textbook", chapter="mask").run()
     assert at.session_state["_progress_guesses"] == {"mask": []}
     assert "mask_weights" in pictures(at)

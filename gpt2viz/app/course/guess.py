@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from functools import partial
-from typing import NamedTuple
 
 import numpy as np
 import streamlit as st
@@ -18,27 +16,6 @@ from gpt2viz.textbook import guesses
 
 #: Decimals of scores: float32 may be off in the seventh.
 _EXACT = 6
-
-
-class _Prediction(NamedTuple):
-    """The question about a row, its title, and the name of softmax's inputs."""
-
-    text: str
-    title: str
-    scores: str = "scores"
-
-
-_PREDICTIONS = {
-    "crane": _Prediction("How much weight does **crane** give to each word?", "weights of crane"),
-    "scale": _Prediction(
-        "Take a query of 64 numbers and four keys, with round scores. How much weight does each "
-        "key get, once the scores are divided by √64 = 8?",
-        "weights of the four keys",
-        "scores before they are divided",
-    ),
-    "mask": _Prediction("How much weight does **ate** give to each word?", "weights of ate"),
-    "next": _Prediction("How probable is each word?", "probabilities", "logits"),
-}
 
 
 def reveal(id: str, as_in_text: bool = True) -> bool:
@@ -58,53 +35,33 @@ def reveal(id: str, as_in_text: bool = True) -> bool:
 
 
 def _ask(id: str) -> None:
-    row, words = guesses.ROWS[id], _PREDICTIONS[id]
-    prose.markdown(sentence("guess.ask", text=words.text))
-    st.latex(rf"\text{{{words.scores}}} = {latex(np.round(row.scores, _EXACT))}")
-    ask_guess(
-        words.title,
-        row.words,
-        key=f"guess_{id}",
-        expected=partial(_expect, id),
-        skipped=partial(_skip, id),
-    )
-
-
-def ask_guess(
-    title: str,
-    names: Sequence[str],
-    *,
-    key: str,
-    expected: Callable[[object], None],
-    skipped: Callable[[], None],
-) -> None:
-    """Draw a bar for each name, a button that submits the guess, and one that skips it.
-
-    ``expected`` is called with what the browser sends for a guess: hundredths for each of
-    ``names``, but validate it, as any client can send it. ``skipped`` is called if it is skipped.
-    """
+    """Draw a bar for each word, a button that submits the guess, and one that skips it."""
+    row = guesses.ROWS[id]
+    prose.markdown(sentence("guess.ask", text=row.text))
+    st.latex(rf"\text{{{row.named}}} = {latex(np.round(row.scores, _EXACT))}")
     mount(
-        key=key,
-        data={"script": "guess_bars", "title": title, "names": list(names)},
-        on={"expected": expected, "skipped": lambda _sent: skipped()},
+        key=f"guess_{id}",
+        data={"script": "guess_bars", "title": row.title, "names": row.words},
+        on={"expected": partial(_expect, id), "skipped": partial(_skip, id)},
     )
 
 
 def _expect(id: str, sent: object) -> None:
+    """Store hundredths for each word, validated, as any client can send them."""
     if guesses.fits(sent, guesses.ROWS[id]):
         progress.guesses()[id] = sent
 
 
-def _skip(id: str) -> None:
+def _skip(id: str, _sent: object) -> None:
     progress.guesses()[id] = []
 
 
 def _compare(id: str, guess: list[int]) -> None:
     """Draw the guess beside the row, with its error and the mistake that it looks like."""
-    row, words = guesses.ROWS[id], _PREDICTIONS[id]
+    row = guesses.ROWS[id]
     real = np.asarray(guesses.weights(row), float)
     with st.container(border=True, key=f"guessed_{id}"):
-        title = f"{words.title}, expected and real"
+        title = f"{row.title}, expected and real"
         data = {"title": title, "names": row.words, "guess": guess, "real": real.tolist()}
         mount({"script": "guess_bars", **data}, key=f"compared_{id}")
         if row.hs > 1:
