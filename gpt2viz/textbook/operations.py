@@ -477,6 +477,7 @@ FUNCTIONS: Mapping[str, Callable[..., Any]] = MappingProxyType(
         **{"linear": linear, "embedding": embedding},
         **{"softmax": softmax, "sqrt": _elementwise(torch.sqrt, math.sqrt)},
         **{"exp": _elementwise(torch.exp, math.exp), "log": _elementwise(torch.log, math.log)},
+        **{"log2": _elementwise(torch.log2, math.log2)},
         **{"add": _sign("+"), "sub": _sign("-"), "mul": _sign("*"), "div": _sign("/")},
         **{"pow": _sign("**"), "eq": _sign("=="), "ne": _sign("!="), "lt": _sign("<")},
         **{"le": _sign("<="), "gt": _sign(">"), "ge": _sign(">=")},

@@ -75,7 +75,7 @@ VALUES: dict[str, Any] = {
     "q[..., -1:].unsqueeze(0)": Q[None, ..., -1:],
     "q.shape[-1] * q.size(2) // 5": HS * T // 5,
     "-2 ** 2 + +1": -3,
-    "zeros(2).float() + log(1) / pi": np.zeros(2),
+    "zeros(2).float() + log(1) / pi + log2(2)": np.ones(2),
 }
 
 

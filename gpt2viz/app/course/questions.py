@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import math
-import operator
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import streamlit as st
 
 from gpt2viz.app import prose
 from gpt2viz.app.course import progress
+from gpt2viz.textbook.expressions import Expression, ExpressionError
 
 #: Tolerance of typed numbers: half a unit of the second decimal.
 TOLERANCE = 0.0051
@@ -35,13 +34,8 @@ _TWO_WORDS = re.compile(
 _WORDS |= {"half": "0.5", "thousand": "1000"}
 _REPLACEMENTS = _WORDS | {"x": "*", "times": "*", "over": "/", "minus": "-"}
 _SIGNS = str.maketrans(dict.fromkeys("−–—", "-") | dict.fromkeys("·×⋅∙", "*") | {"÷": "/"})
-_FUNCTIONS = {"ln": math.log, "log": math.log, "log2": math.log2, "sqrt": math.sqrt}
-_OPERATIONS: dict[str, Callable[[float, float], float]] = {
-    "+": operator.add,
-    "-": operator.sub,
-    "*": operator.mul,
-    "/": operator.truediv,
-}
+#: What stands for a function -> its name in an expression.
+_FUNCTIONS = {"ln": "log", "log": "log", "log2": "log2", "sqrt": "sqrt"}
 _TOKEN = re.compile(r"(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?|log2|[^\W\d_]+|\S")
 _GROUPED = r"(?<![\d.,])\d{1,3}(?:[%s]\d{3})+(?![\d])"
 _FILLERS = {"a", "an", "at", "for", "is", "it", "of", "on", "the", "token", "word"}
@@ -81,9 +75,11 @@ def values(given: str) -> Iterator[float]:
     readings = (_ungroup_digits(plain, ","), plain.replace(",", "."), _ungroup_digits(plain, "."))
     for reading in dict.fromkeys(readings):
         try:
-            yield _Calculation(_tokens(reading)).value()
-        except (ArithmeticError, ValueError, IndexError):
+            value = Expression(_expression(_tokens(reading))).value({})
+        except ExpressionError:
             continue
+        if isinstance(value, int | float) and not set("<>&|#") & set(reading):
+            yield value
 
 
 def _is_same(given: str, answer: str) -> bool:
@@ -139,6 +135,17 @@ def _ungroup_digits(text: str, separators: str) -> str:
     return grouped.sub(lambda group: re.sub(f"[{re.escape(separators)}]", "", group[0]), text)
 
 
+def _expression(tokens: list[str]) -> str:
+    """Write a calculation as an expression: ln 4 as log(4), and 2 ln 2 as a product."""
+    parts: list[str] = []
+    for token in reversed(tokens):
+        if token in _FUNCTIONS and parts and parts[0] != "(":
+            parts[0] = f"{_FUNCTIONS[token]}({parts[0]})"
+        else:
+            parts.insert(0, _FUNCTIONS.get(token, token))
+    return re.sub(r"(?<!\S)([\d.]\S*|\S*\)) (?=[(ls])", r"\1 * ", " ".join(parts))
+
+
 def _tokens(text: str) -> list[str]:
     """Split a text into numbers, signs and functions; "times" is a sign, units are dropped."""
     split = re.sub(r"(?<=[^\W\d_])-(?=[^\W\d_])", " ", text)  # twenty-five isn't 20 - 5
@@ -150,45 +157,6 @@ def _tokens(text: str) -> list[str]:
     while tokens and tokens[-1] in "*.!%":
         del tokens[-1]
     return tokens
-
-
-class _Calculation:
-    """A parser of arithmetic with brackets and functions; ``ValueError`` for anything else."""
-
-    def __init__(self, tokens: list[str]) -> None:
-        self.left = tokens
-
-    def value(self) -> float:
-        result = self._sum()
-        if self.left:
-            raise ValueError(self.left)
-        return result
-
-    def _sum(self) -> float:
-        result = self._product()
-        while self.left and self.left[0] in "+-":
-            result = _OPERATIONS[self.left.pop(0)](result, self._product())
-        return result
-
-    def _product(self) -> float:
-        result = self._factor()
-        while self.left and (self.left[0] in "*/(" or self.left[0] in _FUNCTIONS):
-            sign = self.left.pop(0) if self.left[0] in "*/" else "*"  # 2 ln 2
-            result = _OPERATIONS[sign](result, self._factor())
-        return result
-
-    def _factor(self) -> float:
-        first = self.left.pop(0)
-        if first == "-":
-            return -self._factor()
-        if first in _FUNCTIONS:
-            return _FUNCTIONS[first](self._factor())
-        if first == "(":
-            result = self._sum()
-            if self.left.pop(0) != ")":
-                raise ValueError("no closing bracket")
-            return result
-        return float(first)
 
 
 class Check(NamedTuple):
