@@ -17,6 +17,7 @@ from gpt2viz.arrays import Array, Pairs
 from gpt2viz.errors import AttentionError
 from gpt2viz.labels import label, pluralize
 from gpt2viz.model.byte_letters import decode_tokens
+from gpt2viz.pictures.from_trace import Hidden, mask_causes
 from gpt2viz.run.stages import PAIR_STAGES, STAGE, TRANSFORMER_LENS
 from gpt2viz.run.trace import Trace
 from gpt2viz.run.watch import Watched
@@ -33,7 +34,8 @@ class Given(NamedTuple):
     """``layer`` reads one of ``n_layer`` layers, (nh, T, S), on each call; the labels
     are those of T queries and S keys. ``model`` is its name, if known; ``filled`` is True
     if some scores were a mask's fill, which are −∞ here; ``notes`` are sentences on the origin, and
-    ``patches`` the keys that a processor marks as a picture's."""
+    ``patches`` the keys that a processor marks as a picture's. ``mask`` are the cells (T, S) that
+    the mask of a trace hid in every layer, and their causes; None if no mask is known."""
 
     n_layer: int
     layer: Callable[[int], Array]
@@ -43,6 +45,7 @@ class Given(NamedTuple):
     filled: bool = False
     notes: Sequence[str] = ()
     patches: Sequence[int] | None = None
+    mask: tuple[Pairs, Hidden] | None = None
 
 
 def check(attention: Any, tokens: Any, ids: Any, stage: str, text: int | None, part: str) -> Given:
@@ -73,7 +76,8 @@ def check(attention: Any, tokens: Any, ids: Any, stage: str, text: int | None, p
 
     model = attention.model_name if isinstance(attention, Trace) else ""
     if isinstance(attention, Trace) and tokens is None:
-        return Given(len(layers), layer, attention.labels, attention.labels, model)
+        names = attention.labels
+        return Given(len(layers), layer, names, names, model, mask=_mask(attention))
     if generated and tokens is not None and ids is None and hasattr(attention, "keys"):
         ids = attention["sequences"] if "sequences" in list(attention.keys()) else None
     if text is not None and isinstance(tokens, list) and len(tokens) == len(first):
@@ -86,6 +90,12 @@ def check(attention: Any, tokens: Any, ids: Any, stage: str, text: int | None, p
     if (marked := getattr(tokens, "image_token_id", None)) is not None and ids is not None:
         patches = np.flatnonzero(_ids(ids, text)[: shape[2]] == marked).tolist()
     return Given(len(layers), layer, queries, keys, model, filled, notes, patches)
+
+
+def _mask(run: Trace) -> tuple[Pairs, Hidden]:
+    layers = range(run.config.n_layer)
+    hidden: Pairs = np.all([run.hidden_pairs(n) for n in layers], axis=0)
+    return hidden, min(mask_causes(run, layer=n) for n in layers)  # a window if all have one
 
 
 def _fills(scores: Array) -> Pairs:

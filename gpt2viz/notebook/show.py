@@ -58,7 +58,8 @@ class _Facts(NamedTuple):
 
     Finite numbers lie between ``low`` and ``high``; ``weights`` is True if they are attention
     weights. Colours end at ``peak``; ``beyond`` is the share farther off. ``hidden`` (T, S) are
-    the cells that are ``nothing``, 0 or −∞, in every head; ``sums`` are those of all rows.
+    the cells that the mask hid or, if none is known, that are 0 or −∞ in every head, as ``grey``
+    says; ``sums`` are those of all rows.
     """
 
     low: float
@@ -69,7 +70,7 @@ class _Facts(NamedTuple):
     scale: Scale
     quantity: str
     hidden: Pairs
-    nothing: str
+    grey: str
     sums: Numbers
 
     @property
@@ -224,6 +225,9 @@ def _facts(data: Given, stage: PairStageName, vmax: float | None) -> _Facts:
     weights = stage == "weights" and low >= 0 and high <= 1 + NEAR
     quantity = STAGE[stage].quantity if weights or stage != "weights" else "value"
     hidden, nothing = (zero, "0") if weights else (minus, "−∞")
+    grey = f"{nothing} in every head of every layer"
+    if data.mask:
+        hidden, grey = hidden & data.mask[0], data.mask[1].name
     if hidden.all():
         hidden = np.zeros_like(hidden)
     peak = _peak(vmax, 1.0 if weights else max(-low, high), most if weights else ())
@@ -231,7 +235,7 @@ def _facts(data: Given, stage: PairStageName, vmax: float | None) -> _Facts:
     scale: Scale = "unit" if full else "signed" if low < 0 else "amount"
     beyond = 0.0 if full or max(-low, high) <= peak else _beyond(data, peak)
     return _Facts(
-        low, high, weights, peak, beyond, scale, quantity, hidden, nothing, np.concatenate(sums)
+        low, high, weights, peak, beyond, scale, quantity, hidden, grey, np.concatenate(sums)
     )
 
 
@@ -359,8 +363,8 @@ def _large(facts: _Facts, colors: Palette) -> dict[str, Any]:
         Axis("key", [""]),
         quantity=facts.quantity,
         masked=facts.hidden[:1, :1],
-        masked_text=f"{facts.nothing} in every head of every layer",
-        masked_name=f"{facts.nothing} in every head",
+        masked_text=facts.grey,
+        masked_name=facts.grey,
     )
     picture = Heatmaps("", [cell], facts.scale, numbers=NUMBERS_FIT_LARGE, bar=facts.quantity)
     fields = {"alt": f"One head, large. {_CELL_KEYS}", "chooses": True, "drags": True, "asks": []}
@@ -405,7 +409,7 @@ def _notes(data: Given, facts: _Facts, read: _Layers) -> list[str]:
         sums = f"{finite.min():.3g} to {finite.max():.3g}" if len(finite) else "not finite"
         notes.append(sentence("notebook.sums", of=of, sums=sums))
     if facts.hidden.any():
-        notes.append(sentence("notebook.grey", nothing=facts.nothing))
+        notes.append(sentence("notebook.grey", cells=facts.grey))
     if data.filled:
         notes.append(sentence("notebook.fill", fill=FILL))
     return [*notes, *data.notes, *_storage_notes(data, facts, read)]

@@ -343,6 +343,18 @@ def test_cells_that_are_zero_in_every_head_are_grey_and_noted() -> None:
     assert "Grey" not in " ".join(gpt2viz.show(weights(2, 3, 6, 6)).notes)
 
 
+def test_grey_cells_of_a_trace_are_those_that_its_mask_hid(tiny: gpt2viz.Model) -> None:
+    for edits, name in (("", "a later key"), ("window:2", "a later key, or hidden by an edit")):
+        run = gpt2viz.trace(tiny, [3, 1, 4, 1, 5, 9, 2, 6], edits=edits)
+        for stage in ("weights", "masked_scores"):
+            view = gpt2viz.show(run, stage=stage)
+            hidden = np.frombuffer(unpacked(view.html(), 'data-part="whole"'), np.uint8)
+            bits = np.unpackbits(hidden, bitorder="little").reshape(8, 8)
+            np.testing.assert_array_equal(bits, run.hidden_pairs())
+            assert f"Grey: masked ({name})." in view.notes
+        assert "Grey" not in " ".join(gpt2viz.show(run, stage="scores").notes)
+
+
 def test_scores_are_not_shown_as_weights() -> None:
     given = rng.normal(size=(2, 3, 6, 6)).astype(np.float32)
     given[..., ~np.tril(np.ones((6, 6), bool))] = -np.inf
