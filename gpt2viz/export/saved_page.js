@@ -1,31 +1,29 @@
 // A saved page: the app's own painters draw its pictures from the data beside them.
 
-import { inflated, readMatrices } from "../app/scripts/matrices.js"
+import { cellsOf, inflated, readMatrices } from "../app/scripts/matrices.js"
 
-const everything = ({ rows, columns }) => ({ rows: [0, rows.length - 1],
-  columns: [0, columns.length - 1] })
+const SIDES = ["rows", "columns"]
 
 /** The cells that a drag selected in one of several matrices, first and last row and column, and
- * the same cells of all matrices of that size; others stay whole. */
+ * the same cells of all matrices of that size; others stay whole, and so does a side along which
+ * the drag passed no cell's middle. */
 export function cutOut(p, part) {
-  const from = p.panels.find(({ name }) => name === part.panel), values = [], hidden = []
-  const panels = p.panels.map((panel) => {
-    const { start, rows, columns, words, hover } = panel
-    const alike = rows.length === from.rows.length && columns.length === from.columns.length
-    const { rows: [top, bottom], columns: [left, right] } = alike ? part : everything(panel)
-    const within = (names, first, last) => names.slice(first, last + 1), cells = []
-    for (let row = top; row <= bottom; row++)
-      for (let column = left; column <= right; column++) cells.push(row * columns.length + column)
-    const begins = values.length
-    for (const cell of cells) {
-      values.push(p.values[start + cell])
-      hidden.push(p.masked(start + cell))
-    }
-    return { ...panel, start: begins, frame: null,
-      rows: within(rows, top, bottom), rowEnds: within(panel.rowEnds, top, bottom),
-      columns: within(columns, left, right), columnEnds: within(panel.columnEnds, left, right),
-      words: words.length ? cells.map((cell) => words[cell]) : [],
-      hover: hover.length ? cells.map((cell) => hover[cell]) : [] }
+  const from = p.panels.find(({ name }) => name === part.panel)
+  const shown = p.panels.map((panel) => {
+    const alike = SIDES.every((side) => panel[side].length === from[side].length)
+    return SIDES.map((side) => alike && part[side][0] <= part[side][1]
+      ? [part[side][0], part[side][1] + 1] : [0, panel[side].length])
+  })
+  const { values, hidden, starts } = cellsOf(p, shown)
+  const panels = p.panels.map((panel, n) => {
+    const [rows, columns] = shown[n], wide = panel.columns.length
+    const isIn = (at, [first, stop]) => first <= at && at < stop
+    const cut = (texts) => texts.filter((_, cell) =>
+      isIn(Math.floor(cell / wide), rows) && isIn(cell % wide, columns))
+    return { ...panel, start: starts[n], frame: null,
+      rows: panel.rows.slice(...rows), rowEnds: panel.rowEnds.slice(...rows),
+      columns: panel.columns.slice(...columns), columnEnds: panel.columnEnds.slice(...columns),
+      words: cut(panel.words), hover: cut(panel.hover) }
   })
   return { ...p, panels, values, masked: (n) => hidden[n], frames: [], rules: [[], []] }
 }

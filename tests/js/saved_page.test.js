@@ -10,14 +10,16 @@ const panel = (name, start, down, across, words = []) => ({ name, start, words, 
 
 test("a dragged part is cut out of all matrices of the same size", () => {
   const p = { panels: [panel("one", 0, 2, 3), panel("other", 6, 2, 3, names("w", 6)),
-    panel("small", 12, 1, 2)], values: names("v", 14), masked: (n) => n % 2,
+    panel("small", 12, 1, 2)], values: Array.from({ length: 14 }, (_, n) => n), masked: (n) => n % 2,
   frames: [[0, 1, 0, 1]], rules: [[1], []] }
   const part = cutOut(p, { panel: "one", rows: [1, 1], columns: [0, 1] })
-  assert.deepEqual(part.values, ["v3", "v4", "v9", "v10", "v12", "v13"])
-  assert.deepEqual(part.values.map((_, n) => part.masked(n)), [1, 0, 1, 0, 0, 1])
+  assert.deepEqual([...part.values], [3, 4, 9, 10, 12, 13])
+  assert.deepEqual([0, 1, 2, 3, 4, 5].map(part.masked), [1, 0, 1, 0, 0, 1])
   assert.deepEqual(part.panels.map(({ start }) => start), [0, 2, 4])
   assert.deepEqual(part.panels.map(({ rows }) => rows), [["r1"], ["r1"], ["r0"]])
   assert.deepEqual(part.panels.map(({ columns }) => columns), Array(3).fill(["c0", "c1"]))
   assert.deepEqual(part.panels[1].words, ["w3", "w4"])
+  const across = cutOut(p, { panel: "one", rows: [1, 0], columns: [1, 2] }) // within one row
+  assert.deepEqual([...across.values], [1, 2, 4, 5, 7, 8, 10, 11, 12, 13])
   assert.deepEqual([part.panels[0].frame, part.frames, part.rules], [null, [], [[], []]])
 })

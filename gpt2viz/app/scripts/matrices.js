@@ -108,21 +108,21 @@ function gridOf(grid, { rows: [down, short], columns: [across, shortest] }, zoom
   const ends = (all, names, labels, shown) =>
     all.length ? (names.length > FEW ? names : labels.slice(...shown)) : []
   const names = { rows: grid.rows.slice(...rows), columns: grid.columns.slice(...columns) }
-  return { shown: { rows, columns }, grid: { ...grid, ...names,
+  return { shown: [rows, columns], grid: { ...grid, ...names,
     rowEnds: ends(grid.rowEnds, names.rows, short, rows),
     columnEnds: ends(grid.columnEnds, names.columns, shortest, columns),
     frame: framedIn(zooms, [down, rows], [across, columns]) } }
 }
 
-// The shown cells of every panel: their numbers and masks, panel by panel.
-function cellsOf({ panels, values, masked }, grids) {
-  const shown = panels.map(({ grid }) => grids[grid].shown)
-  const count = shown.reduce((sum, { rows, columns }) =>
+/** The numbers and masks of the cells in the rows and columns shown of every panel, and the index of
+ * each panel's first cell. */
+export function cellsOf({ panels, values, masked }, shown) {
+  const count = shown.reduce((sum, [rows, columns]) =>
     sum + (rows[1] - rows[0]) * (columns[1] - columns[0]), 0)
   const numbers = new Float32Array(count), hidden = new Uint8Array(count), starts = []
   let n = 0
   panels.forEach(({ start, columns: { length } }, panel) => {
-    const { rows, columns } = shown[panel]
+    const [rows, columns] = shown[panel]
     starts.push(n)
     for (let row = rows[0]; row < rows[1]; row++)
       for (let column = columns[0]; column < columns[1]; column++) {
@@ -180,7 +180,8 @@ export function crop(p, part) {
   const { zooms } = p, whole = p.whole ?? p
   const cut = whole.grids.map((grid, n) => gridOf(grid, zooms.axes[n], zooms, part))
   const [grids, numbers] = distinct(cut.map(({ grid }) => grid))
-  const cells = cellsOf(whole, cut), { values, hidden, starts } = cells
+  const cells = cellsOf(whole, whole.panels.map(({ grid }) => cut[grid].shown))
+  const { values, hidden, starts } = cells
   const [low, high] = rangeOf(zooms, values)
   const panels = whole.panels.map((panel, n) => {
     const grid = numbers[panel.grid]
