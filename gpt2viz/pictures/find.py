@@ -15,7 +15,7 @@ from gpt2viz.analysis.scores import SCORES, Scores
 from gpt2viz.analysis.weight_scores import WEIGHT_SCORES
 from gpt2viz.arrays import Numbers, Pairs
 from gpt2viz.pictures.every_head import HeadMaps, MapRow
-from gpt2viz.pictures.from_trace import mask_causes, mask_of, stage_panel
+from gpt2viz.pictures.from_trace import stage_panel
 from gpt2viz.pictures.panel import Axis, Panel
 from gpt2viz.pictures.picture import Heatmaps
 from gpt2viz.pictures.pooling import GRID, block_starts, pool_by_maximum, pool_panel
@@ -105,16 +105,10 @@ def head_map(values: NDArray[np.floating], quantity: str) -> Panel:
 
 def pattern_panel(pattern: Pairs, trace: Trace) -> Panel:
     """A drawn pattern (T, T), as the weights of a head with exactly this pattern."""
-    panel = Panel(
-        title="The pattern to look for",
-        values=as_weights(pattern),
-        rows=Axis("query", trace.labels),
-        columns=Axis("key", trace.labels),
-        name="pattern",
-        quantity="wanted weight",
-        masked=mask_of(trace, trace.widest_layer, 0),
-        masked_text=mask_causes(trace, layer=trace.widest_layer).text(),
-        masked_name=mask_causes(trace, layer=trace.widest_layer).name,
+    title = "The pattern to look for"
+    weights = stage_panel(trace, trace.labels, "weights", trace.widest_layer, 0, title)
+    panel = replace(
+        weights, values=as_weights(pattern), name="pattern", quantity="wanted weight", head=None
     )
     return pool_panel(panel, GRID)
 

@@ -78,17 +78,14 @@ def mask_of(trace: Trace, layer: int, head: int) -> Pairs:
 
 def who_sees_whom(trace: Trace, labels: Sequence[str], title: str, layer: int = 0) -> Panel:
     """1 where the query may see the key in a layer of the run, masked where it may not."""
-    masked, causes = mask_of(trace, layer, head=0), mask_causes(trace, layer=layer)
-    return Panel(
-        title=title,
-        values=(~masked).astype(np.float32),
-        rows=Axis("query", labels),
-        columns=Axis("key", labels),
+    weights = stage_panel(trace, labels, "weights", layer, 0, title)
+    return replace(
+        weights,
+        values=(~weights.hidden).astype(np.float32),
         name="mask",
         quantity="1 for yes:",
-        masked=masked,
-        masked_text=f"no: {causes.why}",
-        masked_name=causes.name,
+        masked_text=f"no: {mask_causes(trace, layer=layer).why}",
+        head=None,
     )
 
 
