@@ -17,14 +17,14 @@ from gpt2viz.errors import AttentionError
 from gpt2viz.labels import numeral, percent, pluralize, sentence
 from gpt2viz.notebook.given import FILL, Given, check
 from gpt2viz.notebook.picture import picture
-from gpt2viz.notebook.stored import STEPS, Stored, deflate, pool_heads, pool_mask, store
+from gpt2viz.notebook.stored import STEPS, Stored, deflate, pool_heads, store
 from gpt2viz.notebook.view import AttentionView
 from gpt2viz.pictures import canvas, lines
 from gpt2viz.pictures.cells import decimals
 from gpt2viz.pictures.palette import DARK, LIGHT, LOWER, UPPER, Palette
 from gpt2viz.pictures.panel import Axis, Panel
 from gpt2viz.pictures.picture import NUMBERS_FIT_LARGE, Heatmaps
-from gpt2viz.pictures.pooling import THUMBNAIL, block_starts
+from gpt2viz.pictures.pooling import THUMBNAIL, block_starts, pool_by_maximum
 from gpt2viz.run.session import Session, open_session, run_of, session_of
 from gpt2viz.run.stages import STAGE, PairStageName, Scale
 from gpt2viz.run.trace import Trace
@@ -295,11 +295,11 @@ def _layers(data: Given, facts: _Facts, exact: list[int]) -> _Layers:
         numbers = heads if n in whole else pool_heads(heads, facts.hidden, side)
         layers.append(store(numbers, ends, facts.n_steps))
     small = np.stack(tiles)
-    shares = canvas.quantize(facts.shares(small), pool_mask(facts.hidden, THUMBNAIL))
+    shares = canvas.quantize(facts.shares(small), ~pool_by_maximum(~facts.hidden, THUMBNAIL))
     parts = {"map": deflate(shares.tobytes())}
     if facts.hidden.any():
         parts["whole"] = _bits(facts.hidden)
-        parts["blocks"] = _bits(pool_mask(facts.hidden, side))
+        parts["blocks"] = _bits(~pool_by_maximum(~facts.hidden, side))
     keys, weights = map(np.stack, zip(*links, strict=True))
     strongest = TopAttention(keys, weights) if facts.weights else None
     return _Layers(layers, whole, side, small, strongest, parts)

@@ -44,12 +44,6 @@ def pool_heads(heads: Array, hidden: Pairs, side: int) -> Array:
     return np.stack([pool_panel(panel, side).values for panel in panels])
 
 
-def pool_mask(hidden: Pairs, side: int) -> Pairs:
-    """The blocks in which every cell is hidden."""
-    seen = pool_heads((~hidden).astype(np.float32)[None], np.zeros_like(hidden), side)
-    return np.asarray(seen[0] == 0)
-
-
 def store(heads: Array, ends: tuple[float, float] | None, n_steps: int = STEPS) -> Stored:
     """Store a layer's numbers exactly, or in steps between the ``ends`` of all finite ones."""
     _, rows, columns = heads.shape

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
-
 from gpt2viz.arrays import Array, Pairs
 from gpt2viz.labels import numeral
 from gpt2viz.pictures.panel import Axis, Panel
@@ -69,8 +67,7 @@ class Thumbnails(Picture):
     @property
     def hidden(self) -> Pairs:
         """The blocks (side, side) in which every cell is masked."""
-        side = self.tiles.shape[-1]
-        return np.asarray(pool_by_maximum((~self.masked).astype(np.float32), side) == 0)
+        return ~pool_by_maximum(~self.masked, self.tiles.shape[-1])
 
     @property
     def starts(self) -> list[int]:

@@ -28,17 +28,16 @@ def block_starts(n_tokens: int, size: int) -> list[int]:
     return [n * n_tokens // size for n in range(size)]
 
 
-def pool_by_maximum(matrix: Array, size: int) -> Array:
-    """Shrink (T, T) to at most (size, size): each cell is the largest weight of its block.
+def pool_by_maximum(matrix: Cells, size: int) -> Cells:
+    """Shrink (T, S) to at most (size, size): each cell is the largest of its block.
 
-    The maximum keeps a bright diagonal of one cell visible. A matrix that fits is
-    returned as it is.
+    The maximum keeps a bright diagonal of one cell visible; of truths it says whether any is True.
+    A matrix that fits is returned as it is.
     """
-    T = matrix.shape[-1]
-    if size >= T:
+    if size >= max(matrix.shape):
         return matrix
-    starts = block_starts(T, size)
-    return _largest(matrix, starts, starts)
+    rows, columns = (block_starts(length, size) for length in matrix.shape)
+    return _largest(matrix, rows, columns)
 
 
 def thumbnails(layers: Iterable[Array]) -> Array:
@@ -69,7 +68,7 @@ def pool_panel(panel: Panel, size: int) -> Panel:
     values, masked = panel.values, panel.masked
     if masked is not None:
         values = np.where(masked, np.float32(0), values)
-        masked = ~_largest(~masked, rows, columns)
+        masked = ~pool_by_maximum(~masked, size)
     weights = values.min() >= 0
     shown = (_largest if weights else farthest_from_0)(values, rows, columns)
     return dataclasses.replace(
