@@ -1,6 +1,7 @@
 // Attention in a file: the map of all heads and the chosen head, drawn by the app's own scripts.
 
-import { bitsOf, inflated, panelsOf } from "../app/scripts/matrices.js"
+import { bitsOf, inflated, overPicture, panelsOf } from "../app/scripts/matrices.js"
+import { rgb } from "../app/scripts/matrix.js"
 import { edges, pooled } from "../app/scripts/pooling.js"
 
 // Cells along a side of the large picture.
@@ -121,8 +122,7 @@ function turnInto(view) {
 export function heated({ width, height, rows, columns, pixels }, row, shades, wide, high) {
   const largest = Math.max(...row), bytes = new Uint8ClampedArray(4 * wide * high).fill(255)
   const shares = row.map((number) => Math.max(0, number / largest) || 0)
-  const colors = shares.map((share) => [1, 3, 5].map((n) =>
-    parseInt(shades[Math.round(share * (shades.length - 1))].slice(n, n + 2), 16)))
+  const colors = shares.map((share) => rgb(shades[Math.round(share * (shades.length - 1))]))
   for (let y = 0, at = 0; y < high; y++)
     for (let x = 0; x < wide; x++, at += 4) {
       const patch = Math.floor(y * rows / high) * columns + Math.floor(x * columns / wide)
@@ -209,7 +209,7 @@ function headerOf(view, { layer, head, blocks, hidden, shown }) {
 function partOf({ part, whole }) {
   if (String(part) === String(whole)) return []
   const [[a, b], [c, d]] = part
-  return [`queries ${a} to ${b}, keys ${c} to ${d}`, `${a}–${b} × ${c}–${d}`]
+  return overPicture([a, b + 1, c, d + 1], true)
 }
 
 // Report the choice to the notebook, now or when its port arrives; see `listenForPort`.

@@ -69,8 +69,8 @@ const inTokens = (first, stop) => stop - first > 1 ? `${first} to ${stop - 1}` :
 /** A part in words. */
 export const partInWords = ([a, b, c, d]) => `queries ${inTokens(a, b)}, keys ${inTokens(c, d)}`
 
-// The same over a picture, in full and in short: queries alone if its columns aren't keys.
-function overPicture(part, ofKeys) {
+/** The same over a picture, in full and in short: queries alone if its columns aren't keys. */
+export function overPicture(part, ofKeys) {
   if (!part) return []
   const [a, b, c, d] = part
   return ofKeys ? [partInWords(part), `${a}–${b - 1} × ${c}–${d - 1}`]
