@@ -10,7 +10,7 @@ from gpt2viz.labels import sentence, template
 from gpt2viz.pictures.panel import Axis, Panel
 
 #: Numbers that are a smaller share of their row are left out.
-_LEAST = np.float32(0.05)
+LEAST = np.float32(0.05)
 
 
 #: The sentences for numbers other than weights, by the panel's name, a key of
@@ -70,7 +70,7 @@ def _strongest_keys(panel: Panel, row: int) -> str:
     """Return the keys of a row's three largest numbers, each with its number; at least one key
     unless all are 0."""
     numbers = panel.values[row]
-    least = _LEAST * (numbers.sum() if panel.name == "norms" else 1)
+    least = LEAST * (numbers.sum() if panel.name == "norms" else 1)
     most = [int(n) for n in largest(numbers, 3) if numbers[n] > 0]
     keys = [n for n in most if numbers[n] >= least] or most[:1]
     return ", ".join(f"{_token_name(panel.columns, n)}: {numbers[n]:.2f}" for n in keys)

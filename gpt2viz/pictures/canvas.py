@@ -18,7 +18,7 @@ from gpt2viz.arrays import Array, Pairs
 from gpt2viz.pictures.cells import decimals, shared_range, specials
 from gpt2viz.pictures.every_head import HeadMaps, as_heatmaps
 from gpt2viz.pictures.palette import SQUARES, ColorScale, Palette, shades
-from gpt2viz.pictures.panel import Axis, Panel
+from gpt2viz.pictures.panel import FEW, Axis, Panel
 from gpt2viz.pictures.picture import AROUND, Heatmaps
 
 #: What the canvas of matrices draws.
@@ -91,6 +91,7 @@ def _zooms(picture: Heatmaps, shown: Shown) -> dict[str, Any]:
             "end": shown.n_tokens,
             "row": picture.row,
             "column": picture.column,
+            "few": FEW,
             "axes": [_axes(of_grid[grid]) for grid in range(len(grids))],
             "scale": picture.scale,
             "least": max(panel.least for panel in panels),

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from streamlit.components.v2.bidi_component import ComponentResult
     from streamlit.components.v2.types import ComponentRenderer
 
+#: Tells screen readers where the numbers of a picture are.
+NUMBERS = "All its numbers are in the menu, under Numbers."
 #: What a component's messages do, by name: a callback gets what the browser sent, before the page
 #: reruns; with None the page just reruns, and reads it from the component's result. Any client can
 #: send anything. Streamlit keeps callbacks for the session, so none may reference a run: let them

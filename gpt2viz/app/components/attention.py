@@ -13,7 +13,7 @@ from zlib import crc32
 from gpt2viz.analysis.top_attention import Link, TopAttention
 from gpt2viz.app import output
 from gpt2viz.app.clicks import open_head
-from gpt2viz.app.components import Answers, mount
+from gpt2viz.app.components import NUMBERS, Answers, mount
 from gpt2viz.arrays import Array
 from gpt2viz.pictures.canvas import message, quantize, quantized_colors
 from gpt2viz.pictures.every_head import Arrow, Thumbnails
@@ -23,8 +23,8 @@ from gpt2viz.pictures.panel import Axis
 #: Most weights, of all heads together, that are sent: a quarter of a megabyte.
 _MOST_NUMBERS = 65_536
 _KEYS = (
-    "All its numbers are in the menu, under Numbers. Arrow keys go from head to head, Page Up and "
-    "Page Down from token to token, Enter chooses, o looks inside."
+    f"{NUMBERS} Arrow keys go from head to head, Page Up and Page Down from token to token, Enter "
+    "chooses, o looks inside."
 )
 _HINT = (
     "Point at a row to see that token in every head; its strongest links to other tokens than the "

@@ -15,16 +15,13 @@ import streamlit as st
 
 from gpt2viz.app import address, output, parameters, prose
 from gpt2viz.app.clicks import Cell, Drag
-from gpt2viz.app.components import Answers, mount, tiles
+from gpt2viz.app.components import NUMBERS, Answers, mount, tiles
 from gpt2viz.app.source_code import Code
 from gpt2viz.app.view import View, Window
 from gpt2viz.labels import sentence
 from gpt2viz.pictures.lines import FOR_SCRIPT, HINT, MOST_SOURCES, MOST_TOKENS
 from gpt2viz.pictures.lines import lines as made_of
 from gpt2viz.pictures.picture import Heatmaps
-
-#: Tells screen readers where the numbers of a picture of lines are.
-NUMBERS = "All its numbers are in the menu, under Numbers."
 
 
 def switch(*parts: Window, named: bool = False) -> bool:
@@ -120,6 +117,7 @@ def draw(
     either = {
         "picture": "lines" if as_lines else "matrix",
         "here": here,
+        "note": NUMBERS,
         "lines": settings(view, unit=picture.scale == "unit"),
         "lined": [
             {"what": plot.what, "names": plot.names, "lit": plot.lit, "alt": f"{alt} {NUMBERS}"}

@@ -11,16 +11,13 @@ from typing import Any
 
 from gpt2viz.app import clicks
 from gpt2viz.app.clicks import Cell, Drag, Dragged
-from gpt2viz.app.components import Answers, mount
+from gpt2viz.app.components import NUMBERS, Answers, mount
 from gpt2viz.pictures.canvas import Matrices, encode, header
 from gpt2viz.pictures.every_head import as_heatmaps
 from gpt2viz.pictures.palette import Palette
 from gpt2viz.run.key import RunKey
 
-_KEYS = (
-    "All its numbers are in the menu, under Numbers. Arrow keys go from cell to cell, Page Up "
-    "and Page Down from matrix to matrix"
-)
+_KEYS = f"{NUMBERS} Arrow keys go from cell to cell, Page Up and Page Down from matrix to matrix"
 _CHOOSES, _ASKS = "Enter chooses", "Shift and Enter ask why the head looks there"
 
 

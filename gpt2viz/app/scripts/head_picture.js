@@ -66,9 +66,6 @@ export function forLines(p, state) {
     shows: `${lines.shows}, ${alt}` }
 }
 
-// Smaller weights are left out of descriptions, unless it is the largest.
-const LEAST = Math.fround(.05)
-
 /** The query of a head's strongest link to another token that isn't the first, null for none;
  * `links` are a query's keys with their weights. */
 export function strongestQuery(size, links) {
@@ -80,11 +77,11 @@ export function strongestQuery(size, links) {
 
 /** Describe what a head attends to from the chosen token, or from the query of its strongest link
  * to another token that isn't the first, like `describe_head` in app/describe.py. */
-export function describeHead({ names, n_head: n, sentences }, weights, { layer, head, query }) {
+export function describeHead({ names, n_head: n, sentences, least }, weights, { layer, head, query }) {
   const size = names.length, start = (layer * n + head) * size ** 2
   const row = (at) => weights.subarray(start + at * size, start + (at + 1) * size)
   const strongest = (at) => [...row(at).keys()].sort((a, b) => row(at)[b] - row(at)[a]).slice(0, 3)
-    .filter((key, rank) => !rank || row(at)[key] >= LEAST)
+    .filter((key, rank) => !rank || row(at)[key] >= least)
     .map((key) => `${names[key]}: ${row(at)[key].toFixed(2)}`).join(", ")
   const from = (at) => filled(sentences.attends, { query: names[at], keys: strongest(at) })
   if (query !== null) return from(query)
@@ -101,8 +98,6 @@ function pictureName({ head: { what }, panels: [{ part: [part] }] }, state) {
   const name = `${what}, layer ${state.layer}, head ${drawnHeads(state).join(", ")}`
   return part ? `${name}, ${part}` : name
 }
-
-const NUMBERS_NOTE = "All its numbers are in the menu, under Numbers."
 
 // Whether the state is the one that the server has drawn, so that its description still holds.
 const asDrawn = (p, state) =>
@@ -123,11 +118,11 @@ function draw(view) {
   const same = asDrawn(p, state)
   if (lined) {
     const data = forLines(shown, state)
-    data.alt = same ? p.either.lined[0].alt : `${data.alt}. ${NUMBERS_NOTE}`
+    data.alt = same ? p.either.lined[0].alt : `${data.alt}. ${p.either.note}`
     find("title").textContent = titleOf(shown, state)
     drawLines({ data, parentElement: view, setTriggerValue: (name, row) => pick(view, shown, row) })
   } else {
-    const alt = same ? p.alt : `${pictureName(shown, state)}. ${NUMBERS_NOTE}`
+    const alt = same ? p.alt : `${pictureName(shown, state)}. ${p.either.note}`
     const handle = (name, { row }, drawn) => name === "cell" && pick(view, drawn, row)
     const tallest = Math.max(shown.tallest, innerHeight / zoomOf(view) - AROUND)
     const data = { ...shown, alt, handle, tallest }

@@ -50,9 +50,6 @@ function matricesAt(head, buffer, at) {
     end: at + 4 * count + 4 * Math.ceil(count / 32) }
 }
 
-// Up to this many labels are shown at an axis without their positions.
-const FEW = 8
-
 /** Parse the address's part: [first query, stop, first key, stop]; null if it is all of a text of
  * `end` tokens, or not a part of it. */
 export function parsePart(chosen, end) {
@@ -106,7 +103,7 @@ function gridOf(grid, { rows: [down, short], columns: [across, shortest] }, zoom
   const cut = part && grid.columnTitle === "key"
   const columns = cut ? cellsWithin(across, c, d) : [0, across.length]
   const ends = (all, names, labels, shown) =>
-    all.length ? (names.length > FEW ? names : labels.slice(...shown)) : []
+    all.length ? (names.length > zooms.few ? names : labels.slice(...shown)) : []
   const names = { rows: grid.rows.slice(...rows), columns: grid.columns.slice(...columns) }
   return { shown: [rows, columns], grid: { ...grid, ...names,
     rowEnds: ends(grid.rowEnds, names.rows, short, rows),

@@ -235,6 +235,7 @@ def _for_browser(view: View, chosen: _Chosen, here: str) -> dict[str, Any]:
         "what": chosen.what,
         "query": view.query,
         "sentences": describe.IN_BROWSER,
+        "least": float(describe.LEAST),
     }
 
 

@@ -16,7 +16,7 @@ from gpt2viz.analysis.explanation import Part, Side
 from gpt2viz.analysis.reasons import strongest_path
 from gpt2viz.app import address, output, pages, parameters, prose, run_cache
 from gpt2viz.app.clicks import Cell, Changes, choose_cell, page_link
-from gpt2viz.app.components import attention, lines, mount
+from gpt2viz.app.components import NUMBERS, attention, lines, mount
 from gpt2viz.app.literal import literal
 from gpt2viz.app.view import View
 from gpt2viz.app.views import edits as editing
@@ -113,7 +113,7 @@ def _strands(view: View, case: Reason, path: tuple[HeadCell, ...]) -> None:
     choose = _open_strand(panel, case, path)
     data = lines.settings(view, unit=False) | {
         "script": "lines",
-        "alt": f"{output.remember(drawn, listed=True)} {lines.NUMBERS}",
+        "alt": f"{output.remember(drawn, listed=True)} {NUMBERS}",
         "shows": drawn.what,
         "hint": "Click a head to see why it looked where it did.",
         "ends": drawn.ends,
