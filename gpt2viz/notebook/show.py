@@ -348,7 +348,6 @@ def _map(data: Given, facts: _Facts, read: _Layers) -> dict[str, Any]:
         "lead": ", to others than the first: " if same else ": ",
         "none": ": none, only at itself and at the first token" if same else ": none",
         "arrows": [],
-        "next": "",
         "hint": _HINT.format(_LISTED + only if links else ""),
         "alt": f"Every head: {n_layer} layers down, {n_head} heads across. {_KEYS}",
     }

@@ -246,14 +246,14 @@ def test_strongest_path_is_drawn_listed_and_opened(monkeypatch: pytest.MonkeyPat
     chosen = {name: str(n) for name, n in look._asdict().items()}
     at = open_page("head", see="why", text=CATS, **chosen, parts="path")
     model = bundled_model()
-    run = gpt2viz.trace(model, CATS)
-    hops = strongest_path(model, run, look)
+    hops = strongest_path(model, gpt2viz.trace(model, CATS), look)
     assert hops[1].cell.layer != hops[1].cell.head
     shown = at.session_state["_shown"].pictures.values()
     (drawn,) = (p for p in shown if isinstance(p, Thumbnails))
     assert drawn.arrows[0].written == f"{100 * hops[0].by.share:.0f} %"
     assert drawn.arrows[-1].written == f"{hops[-1].by.part} {100 * hops[-1].by.share:.0f} %"
     check_export(drawn, hops)
+    assert unpack(canvas(at, "why_map"))[0]["frame"] == LIGHT.second, "the arrows' colour"
     assert_allclose(drawn.tiles, weights(CATS), atol=1e-5)
     table = at.session_state["_shown"].tables[f"{drawn.what}, in numbers"]
     assert table["strongest part"].tolist() == [str(hop.by) for hop in hops]
