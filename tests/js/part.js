@@ -3,6 +3,7 @@ export class Part {
   constructor(tag) {
     this.classes = new Set()
     Object.assign(this, { tag, children: [], attributes: {}, dataset: {}, isConnected: true,
+      className: "", textContent: "",
       style: { setProperty() {} }, offsetTop: 0, scrollLeft: 0, scrollWidth: 0, clientWidth: 0,
       classList: { toggle: (name, on) => this.classes[on ? "add" : "delete"](name) } })
   }
@@ -12,7 +13,9 @@ export class Part {
   removeAttribute(name) { delete this.attributes[name] }
   addEventListener(kind, listen) { this[`on${kind}`] = listen }
   getBoundingClientRect() { return { left: 0, right: 0 } }
+  get text() { return this.textContent + this.children.map((part) => part.text ?? part).join("") }
   all(tag) {
-    return this.children.flatMap((part) => [...part.tag === tag ? [part] : [], ...part.all(tag)])
+    return this.children.flatMap((part) =>
+      [...part.tag === tag ? [part] : [], ...part.all?.(tag) ?? []])
   }
 }

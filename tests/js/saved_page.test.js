@@ -10,7 +10,7 @@ const panel = (name, start, down, across, words = []) => ({ name, start, words, 
 
 test("a dragged part is cut out of all matrices of the same size", () => {
   const p = { panels: [panel("one", 0, 2, 3), panel("other", 6, 2, 3, names("w", 6)),
-    panel("small", 12, 1, 2)], values: Array.from({ length: 14 }, (_, n) => n), masked: (n) => n % 2,
+    panel("small", 12, 1, 2)], values: [...Array(14).keys()], masked: (n) => n % 2,
   frames: [[0, 1, 0, 1]], rules: [[1], []] }
   const part = cutOut(p, { panel: "one", rows: [1, 1], columns: [0, 1] })
   assert.deepEqual([...part.values], [3, 4, 9, 10, 12, 13])

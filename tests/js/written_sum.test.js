@@ -2,25 +2,11 @@ import assert from "node:assert/strict"
 import { test } from "node:test"
 
 import draw from "../../gpt2viz/app/scripts/written_sum.js"
-
-// As much of a page's elements as the script uses.
-class Element {
-  constructor(tag) { Object.assign(this, { tag, children: [], style: {} }) }
-  append(...parts) { this.children.push(...parts) }
-  replaceChildren(...parts) { this.children = parts }
-  get firstChild() { return this.children[0] }
-  get text() {
-    return this.children.map((part) => typeof part === "string" ? part : part.text).join("")
-  }
-  all(tag) {
-    const inside = this.children.flatMap((part) => part instanceof Element ? part.all(tag) : [])
-    return this.tag === tag ? [this, ...inside] : inside
-  }
-}
+import { Part } from "./part.js"
 
 function drawn(parts) {
-  globalThis.document = { createElement: (tag) => new Element(tag) }
-  const sum = new Element("div")
+  globalThis.document = { createElement: (tag) => new Part(tag) }
+  const sum = new Part("div")
   const parentElement = { querySelector: (name) => name === ".sum" ? sum : null }
   draw({ data: { parts: [{ kind: "note", text: "of before" }] }, parentElement })
   draw({ data: { parts }, parentElement })
@@ -46,7 +32,7 @@ test("a table highlights the chosen row, and bars have the length of their share
   const sum = drawn([{ kind: "table", columns, rows, chosen: 1, bar: "#123456" }])
   assert.deepEqual(sum.all("tr").map(({ text }) => text), ["keyweight", "0 a0.2500", "1 b0.7500"])
   assert.deepEqual(sum.all("tr").map(({ className }) => className), ["", "", "chosen"])
-  const bars = sum.all("span").map(({ style }) => style)
+  const bars = sum.all("span").map(({ style: { width, background } }) => ({ width, background }))
   assert.deepEqual(bars, [{ width: "25%", background: "#123456" },
     { width: "75%", background: "#123456" }])
 })

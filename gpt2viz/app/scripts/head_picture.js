@@ -77,7 +77,8 @@ export function strongestQuery(size, links) {
 
 /** Describe what a head attends to from the chosen token, or from the query of its strongest link
  * to another token that isn't the first, like `describe_head` in app/describe.py. */
-export function describeHead({ names, n_head: n, sentences, least }, weights, { layer, head, query }) {
+export function describeHead(p, weights, { layer, head, query }) {
+  const { names, n_head: n, sentences, least } = p
   const size = names.length, start = (layer * n + head) * size ** 2
   const row = (at) => weights.subarray(start + at * size, start + (at + 1) * size)
   const strongest = (at) => [...row(at).keys()].sort((a, b) => row(at)[b] - row(at)[a]).slice(0, 3)

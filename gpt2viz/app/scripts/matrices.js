@@ -111,8 +111,8 @@ function gridOf(grid, { rows: [down, short], columns: [across, shortest] }, zoom
     frame: framedIn(zooms, [down, rows], [across, columns]) } }
 }
 
-/** The numbers and masks of the cells in the rows and columns shown of every panel, and the index of
- * each panel's first cell. */
+/** The numbers and masks of the cells in the rows and columns shown of every panel, and the index
+ * of each panel's first cell. */
 export function cellsOf({ panels, values, masked }, shown) {
   const count = shown.reduce((sum, [rows, columns]) =>
     sum + (rows[1] - rows[0]) * (columns[1] - columns[0]), 0)

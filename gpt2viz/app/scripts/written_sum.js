@@ -1,47 +1,41 @@
-// A computation from top to bottom. Tokens are untrusted text: everything is written as text, never
-// as markup.
+// A computation from top to bottom.
+
+import { make } from "./make.js"
 
 export const html = '<div class="sum"></div>'
 
-// An element with a class ("" for none) around texts and elements.
-function filled(tag, name, ...parts) {
-  const element = document.createElement(tag)
-  element.className = name
-  element.append(...parts)
-  return element
-}
-
-const cell = ([color, text]) => {
-  const element = filled("i", "")
-  element.style.background = color
-  element.title = text
-  return element
-}
-
-const row = (tag, cells, name) => filled("tr", name, ...cells.map((text) => filled(tag, "", text)))
-
 const DRAWN = {
-  strip: ({ name, token, cells, ink }) => {
-    const label = filled("span", "name", filled("b", "", name), ...token ? [` ${token}`] : [])
-    label.firstChild.style.color = ink
+  strip(into, { name, token, cells, ink }) {
+    const strip = make("div", into, "", "strip"), label = make("span", strip, "", "name")
+    make("b", label, name).style.color = ink
+    if (token) label.append(` ${token}`)
     label.title = `${name} ${token}`.trim()
-    return filled("div", "strip", label, filled("span", "cells", ...cells.map(cell)))
+    const row = make("span", strip, "", "cells")
+    for (const [color, title] of cells)
+      Object.assign(make("i", row), { title }).style.background = color
   },
-  arrow: ({ text }) => filled("div", "arrow", text),
-  result: ({ name, value, model }) => filled("div", "result", "", filled("span", "name", name),
-    filled("b", "", `= ${value}`), filled("small", "", `the model: ${model}`)),
-  table: ({ columns, rows, chosen, bar }) => filled("table", "", row("th", columns, ""),
-    ...rows.map(([cells, share], n) => {
-      const line = row("td", cells, n === chosen ? "chosen" : "")
-      const length = filled("span", "bar")
+  arrow: (into, { text }) => make("div", into, text, "arrow"),
+  result(into, { name, value, model }) {
+    const result = make("div", into, "", "result")
+    make("span", result, name, "name")
+    make("b", result, `= ${value}`)
+    make("small", result, `the model: ${model}`)
+  },
+  table(into, { columns, rows, chosen, bar }) {
+    const table = make("table", into), head = make("tr", table)
+    for (const name of columns) make("th", head, name)
+    rows.forEach(([cells, share], n) => {
+      const line = make("tr", table, "", n === chosen ? "chosen" : "")
+      for (const text of cells) make("td", line, text)
+      const length = make("span", make("td", line, "", "share"), "", "bar")
       Object.assign(length.style, { width: `${100 * share}%`, background: bar })
-      line.append(filled("td", "share", length))
-      return line
-    })),
-  note: ({ text }) => filled("div", "note", text),
+    })
+  },
+  note: (into, { text }) => make("div", into, text, "note"),
 }
 
 export default function ({ data, parentElement }) {
-  parentElement.querySelector(".sum")
-    .replaceChildren(...data.parts.map((part) => DRAWN[part.kind](part)))
+  const sum = parentElement.querySelector(".sum")
+  sum.replaceChildren()
+  for (const part of data.parts) DRAWN[part.kind](sum, part)
 }
