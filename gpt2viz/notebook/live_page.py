@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import math
 import zlib
+from dataclasses import replace
 from html import escape
 from pathlib import Path
 from string import Template
@@ -28,8 +29,8 @@ from gpt2viz.model.config import GPT2Config
 from gpt2viz.model.packed import PackedWeights, pack, packed_bytes
 from gpt2viz.notebook import show, view
 from gpt2viz.pictures import canvas
+from gpt2viz.pictures.from_trace import stage_panel
 from gpt2viz.pictures.palette import DARK, LIGHT, Palette
-from gpt2viz.pictures.panel import Axis, Panel
 from gpt2viz.pictures.picture import Heatmaps
 from gpt2viz.run.stages import STAGE
 from gpt2viz.run.trace import Trace
@@ -104,7 +105,7 @@ def html(model: Model, text: str = EXAMPLES[0]) -> bytes:
         "sizes": packed.sizes,
         "lengths": {name: len(part) for name, part in parts.items()},
         "attention": {name: value for name, value in attention.items() if name != "layers"},
-        "rows": {name: _rows(colors) for name, colors in (("light", LIGHT), ("dark", DARK))},
+        "rows": {name: _rows(run, colors) for name, colors in (("light", LIGHT), ("dark", DARK))},
         "sum": {name: _sum(colors) for name, colors in (("light", LIGHT), ("dark", DARK))},
         "masked": [key for key in _STAGES if STAGE[key].masked],
         "ofPairs": [key for key in _STAGES if STAGE[key].of_pairs],
@@ -179,23 +180,16 @@ def _vocabulary(model: Model) -> dict[str, Any]:
     }
 
 
-def _rows(colors: Palette) -> dict[str, dict[str, Any]]:
+def _rows(run: Trace, colors: Palette) -> dict[str, dict[str, Any]]:
     """The headers of the pictures inside a head, for one token; a script fills them in."""
-    axes = {True: Axis("key", [""]), False: Axis("dimension", [""])}
     headers = {}
     for name, keys in ROWS.items():
         stages = [STAGE[key] for key in keys]
         panels = [
-            Panel(
-                stage.label,
-                np.ones((1, 1), np.float32),
-                Axis("query" if stage.of_pairs else "token", [""]),
-                axes[stage.of_pairs],
-                name=stage.key,
-                quantity=stage.quantity,
+            replace(
+                stage_panel(run, [""], stage.key, 0, 0, stage.label),
+                values=np.ones((1, 1), np.float32),
                 masked=np.ones((1, 1), bool) if stage.masked else None,
-                masked_text=f"masked: {stage.masked}, because this key comes later",
-                masked_name="masked (a later key)",
             )
             for stage in stages
         ]

@@ -208,7 +208,7 @@ def quantize(tiles: Array, hidden: Pairs) -> NDArray[np.uint8]:
 
 
 def quantized_colors(scale: ColorScale, colors: Palette) -> dict[str, Any]:
-    """The colours of ``quantize``'s numbers on a scale, of the lines between cells, and of arrows."""
+    """The colours of ``quantize``'s numbers on a scale, of lines between cells, and of arrows."""
     return {
         "shades": shades(scale, np.linspace(0, 1, _SHADES)),
         "special": [
