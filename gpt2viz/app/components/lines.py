@@ -67,6 +67,7 @@ def settings(view: View, *, unit: bool) -> dict[str, Any]:
     return {
         "shows": view.model.name,
         "hint": HINT,
+        "note": NUMBERS,
         "peak": 1 if unit else None,
         "decimals": 2,
         "colors": view.colors.cases(MOST_SOURCES),
@@ -117,7 +118,6 @@ def draw(
     either = {
         "picture": "lines" if as_lines else "matrix",
         "here": here,
-        "note": NUMBERS,
         "lines": settings(view, unit=picture.scale == "unit"),
         "lined": [
             {"what": plot.what, "names": plot.names, "lit": plot.lit, "alt": f"{alt} {NUMBERS}"}

@@ -119,11 +119,11 @@ function draw(view) {
   const same = asDrawn(p, state)
   if (lined) {
     const data = forLines(shown, state)
-    data.alt = same ? p.either.lined[0].alt : `${data.alt}. ${p.either.note}`
+    data.alt = same ? p.either.lined[0].alt : `${data.alt}. ${p.either.lines.note}`
     find("title").textContent = titleOf(shown, state)
     drawLines({ data, parentElement: view, setTriggerValue: (name, row) => pick(view, shown, row) })
   } else {
-    const alt = same ? p.alt : `${pictureName(shown, state)}. ${p.either.note}`
+    const alt = same ? p.alt : `${pictureName(shown, state)}. ${p.either.lines.note}`
     const handle = (name, { row }, drawn) => name === "cell" && pick(view, drawn, row)
     const tallest = Math.max(shown.tallest, innerHeight / zoomOf(view) - AROUND)
     const data = { ...shown, alt, handle, tallest }

@@ -48,11 +48,8 @@ const APART = 40 // pixels from a step's number to the next
 // Weights as 16-bit whole numbers in base64, NaN as the highest.
 export function read(text) {
   const bytes = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0))
-  const view = new DataView(bytes.buffer)
-  return Float32Array.from({ length: bytes.length / 2 }, (_, n) => {
-    const whole = view.getUint16(2 * n, true)
-    return whole === NAN_CODE ? NaN : whole / (NAN_CODE - 1)
-  })
+  return Float32Array.from(new Uint16Array(bytes.buffer),
+    (whole) => whole === NAN_CODE ? NaN : whole / (NAN_CODE - 1))
 }
 
 // The position of each step from 0 to 1, on a logarithmic scale.
