@@ -186,7 +186,7 @@ def test_the_causal_mask_is_made_in_one_place() -> None:
 TRIANGLES = {
     "gpt2viz/analysis/scores.py",  # earlier tokens equal to the query's
     "gpt2viz/training/pressure.py",  # each pair of heads once
-    *(f"gpt2viz/textbook/{name}.py" for name in ("attention", "mistakes")),  # shown whole
+    *(f"gpt2viz/textbook/{n}.py" for n in ("attention", "mistakes", "operations")),  # a lesson
 }
 
 

@@ -12,7 +12,7 @@ import difflib
 import inspect
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from threading import Lock
 from types import ModuleType
 from typing import Any, NoReturn
@@ -24,13 +24,14 @@ from gpt2viz.errors import GPT2VizError
 from gpt2viz.textbook.operations import (
     ATTRIBUTES,
     FUNCTIONS,
+    INVERT,
+    ITEM,
     NO_METHODS,
+    OPERATORS,
+    Function,
     Misfit,
     Value,
     Work,
-    apply_operator,
-    invert,
-    item,
 )
 
 #: The most characters of an expression, and the most nodes of its syntax tree.
@@ -157,10 +158,10 @@ class _Evaluation(ast.NodeVisitor):
         meant = meant or (f" At hand: {at_hand}." if at_hand else "")
         return self._error(node, f"unknown name.{meant}")
 
-    def _do(self, node: ast.AST, act: Callable[..., Any], *given: Any, **named: Any) -> Value:
-        """Run a step; every failure becomes one sentence after the source of the step."""
+    def _do(self, node: ast.AST, function: Function, *given: Any, **named: Any) -> Value:
+        """Run a function; every failure becomes one sentence after the source of the step."""
         try:
-            value: Value = act(*given, **named)
+            value: Value = function(self.work, *given, **named)
         except Misfit as error:
             raise self._error(node, str(error)) from None
         except ZeroDivisionError:
@@ -194,14 +195,14 @@ class _Evaluation(ast.NodeVisitor):
         if sign is None:
             raise self._error(node, "this operation has no meaning here.")
         left, right = self.visit(node.left), self.visit(node.right)
-        return self._do(node, apply_operator, sign, left, right, self.work)
+        return self._do(node, OPERATORS[sign], left, right)
 
     def visit_UnaryOp(self, node: ast.UnaryOp) -> Value:
         x: Value = self.visit(node.operand)
         if isinstance(node.op, ast.USub):
-            return self._do(node, apply_operator, "*", x, -1, self.work)
+            return self._do(node, OPERATORS["*"], x, -1)
         if isinstance(node.op, ast.Invert):
-            return self._do(node, invert, x, self.work)
+            return self._do(node, INVERT, x)
         if isinstance(node.op, ast.UAdd):
             return x
         raise self._error(node, "not has no meaning here; ~ turns True and False round.")
@@ -211,7 +212,7 @@ class _Evaluation(ast.NodeVisitor):
         if sign is None or len(node.ops) > 1:
             raise self._error(node, "compare two things, with ==, !=, <, <=, > or >=.")
         left, right = self.visit(node.left), self.visit(node.comparators[0])
-        return self._do(node, apply_operator, sign, left, right, self.work)
+        return self._do(node, OPERATORS[sign], left, right)
 
     def visit_Call(self, node: ast.Call) -> Value:
         called, first = self._resolve_call(node.func)
@@ -220,13 +221,13 @@ class _Evaluation(ast.NodeVisitor):
         if called == "einsum" and isinstance(text := (node.args or [node])[0], ast.Constant):
             equation = [str(text.value)]
         given = [*first, *equation, *map(self.visit, node.args[len(equation) :])]
-        function = FUNCTIONS[called]
+        parameters = inspect.signature(FUNCTIONS[called].run)
         try:
-            inspect.signature(function).bind(self.work, *given, **named)
+            parameters.bind(*given, **named)
         except TypeError as error:
-            takes = ", ".join(list(inspect.signature(function).parameters)[1:])
+            takes = ", ".join(parameters.parameters)
             raise self._error(node, f"{error}; {called} takes ({takes}).") from None
-        return self._do(node, function, self.work, *given, **named)
+        return self._do(node, FUNCTIONS[called], *given, **named)
 
     def _resolve_call(self, function: ast.expr) -> tuple[str, list[Value]]:
         """The name of the called function, and for a method the tensor that it is called on."""
@@ -248,10 +249,10 @@ class _Evaluation(ast.NodeVisitor):
         if node.attr not in ATTRIBUTES:
             known = [*ATTRIBUTES, *(set(FUNCTIONS) - NO_METHODS)]
             raise self._unknown(node, node.attr, known)
-        return self._do(node, ATTRIBUTES[node.attr], self.work, self.visit(node.value))
+        return self._do(node, ATTRIBUTES[node.attr], self.visit(node.value))
 
     def visit_Subscript(self, node: ast.Subscript) -> Value:
-        return self._do(node, item, self.visit(node.value), self.visit(node.slice), self.work)
+        return self._do(node, ITEM, self.visit(node.value), self.visit(node.slice))
 
     def visit_Slice(self, node: ast.Slice) -> Value:
         ends = [None if x is None else self.visit(x) for x in (node.lower, node.upper, node.step)]

@@ -8,8 +8,10 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Mapping
+from functools import partial
+from inspect import signature
 from types import EllipsisType, MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -66,6 +68,27 @@ class Work:
                 self.make(tuple(x.shape))
 
 
+class Function(NamedTuple):
+    """A function of the language: what PyTorch runs, and the room that it needs.
+
+    ``room`` gets the work and the same arguments. It charges for the result and for copies, and
+    raises ``Misfit`` for arguments that don't fit together. Before, each argument is checked by
+    its name: see ``_CHECKS``.
+    """
+
+    run: Callable[..., Any]
+    room: Callable[..., None]
+
+    def __call__(self, work: Work, *given: Any, **named: Any) -> Any:
+        """Run it. Raises ``Misfit``, and what PyTorch raises."""
+        arguments = signature(self.run).bind(*given, **named)
+        for name, x in arguments.arguments.items():
+            arguments.arguments[name] = _CHECKS[name](x) if name in _CHECKS else x
+        arguments.apply_defaults()
+        self.room(work, *arguments.args)
+        return self.run(*arguments.args)
+
+
 def tensor(x: Value) -> Tensor:
     """Return ``x``. Raises ``Misfit`` if it isn't a tensor."""
     if isinstance(x, Tensor):
@@ -94,19 +117,73 @@ def whole(x: Value) -> int:
     raise Misfit("a whole number is needed.")
 
 
-def sizes(given: tuple[Value, ...]) -> tuple[int, ...]:
-    """Sizes as PyTorch takes them: ``f(2, 3)`` or ``f((2, 3))``.
+def sizes(given: Value) -> tuple[int, ...]:
+    """Sizes as PyTorch takes them: ``f(2, 3)``, ``f((2, 3))`` or ``f(2)``.
 
     Raises ``Misfit`` for anything else, for too many sizes, and for one that is too large.
     """
-    if len(given) == 1 and isinstance(given[0], tuple):
-        given = given[0]
-    wholes = tuple(map(whole, given))
+    if isinstance(given, tuple) and len(given) == 1 and isinstance(given[0], tuple):
+        (given,) = given
+    wholes = tuple(map(whole, given if isinstance(given, tuple) else (given,)))
     if len(wholes) > MOST_AXES:
         raise Misfit(f"this would have {len(wholes)} axes; {MOST_AXES} are the most here.")
     if any(abs(size) > LARGEST for size in wholes):
         raise Misfit(f"a size may be at most {LARGEST:,}.")
     return wholes
+
+
+def _true_or_false(what: str, x: Value) -> Tensor:
+    x = tensor(x)
+    if x.dtype != torch.bool:
+        raise Misfit(f"{what}: compare with ==, or call .bool().")
+    return x
+
+
+def _list(x: Value) -> tuple[Tensor, ...]:
+    if not isinstance(x, tuple) or not x:
+        raise Misfit("cat takes a list of tensors, such as [a, b].")
+    return tuple(map(tensor, x))
+
+
+def _equation(x: object) -> str:
+    if not isinstance(x, str):
+        raise Misfit(_EINSUM)
+    return x
+
+
+_EINSUM = "einsum takes one or two tensors here, as in 'bhid,bhjd->bhij'."
+#: The name of a parameter -> the check of its argument, which returns it or raises ``Misfit``.
+_CHECKS: Mapping[str, Callable[[Any], Any]] = {
+    **dict.fromkeys(("x", "left", "right", "weight", "ids", "table"), tensor),
+    **dict.fromkeys(("dim0", "dim1", "start_dim", "end_dim"), whole),
+    **dict.fromkeys(("size", "shape", "dims"), sizes),
+    **{"tensors": _list, "operands": lambda given: tuple(map(tensor, given))},
+    **{"value": number, "fill_value": number, "equation": _equation},
+    "dim": lambda x: x if x is None else sizes(x) if isinstance(x, tuple) else whole(x),
+    **dict.fromkeys(("diagonal", "end"), lambda x: sizes(whole(x))[0]),
+    **dict.fromkeys("ab", lambda x: x if isinstance(x, Tensor) else float(number(x))),
+    "mask": partial(_true_or_false, "the mask must be True and False"),
+    "condition": partial(_true_or_false, "the condition must be True and False"),
+    "inverted": partial(_true_or_false, "~ turns True and False round"),
+}
+
+
+def _nothing(_work: Work, *_given: Value) -> None:
+    """The same numbers with other axes."""
+
+
+def _like(work: Work, x: Value, *_more: Value) -> None:
+    """As many numbers as a tensor has; a number needs no room."""
+    if isinstance(x, Tensor):
+        work.make(tuple(x.shape))
+        work.cast(x)
+
+
+def _joined(work: Work, *values: Value) -> None:
+    """The shape to which tensors broadcast, as element by element."""
+    if any(isinstance(x, Tensor) for x in values):
+        work.make(joint(*values))
+        work.cast(*values)
 
 
 def joint(*values: Value) -> tuple[int, ...]:
@@ -147,90 +224,29 @@ _ON_NUMBERS: dict[str, Callable[[Any, Any], Any]] = {
 _ON_TENSORS = _ON_NUMBERS | {"**": operator.pow}
 
 
-def apply_operator(sign: str, a: Value, b: Value, work: Work) -> Value:
-    """``a sign b``: element by element, or ``@``."""
-    if sign == "@":
-        return matmul(work, a, b)
-    for x in (a, b):
-        if not isinstance(x, Tensor):
-            number(x)
-    if isinstance(a, Tensor) or isinstance(b, Tensor):
-        work.make(joint(a, b))
-        work.cast(a, b)
-        of_tensors: Tensor = _ON_TENSORS[sign](a, b)
-        return of_tensors
-    result = _ON_NUMBERS[sign](a, b)
-    if isinstance(result, complex) or (isinstance(result, int) and abs(result) > _WHOLE):
-        raise Misfit("this number can't be used here.")
-    return number(result)
+def _operator(sign: str) -> Function:
+    """``input sign other``: element by element."""
+
+    def run(input: Value, other: Value) -> Value:
+        if isinstance(input, Tensor) or isinstance(other, Tensor):
+            of_tensors: Tensor = _ON_TENSORS[sign](input, other)
+            return of_tensors
+        result = _ON_NUMBERS[sign](input, other)
+        if isinstance(result, complex) or (isinstance(result, int) and abs(result) > _WHOLE):
+            raise Misfit("this number can't be used here.")
+        return number(result)
+
+    def room(work: Work, *both: Value) -> None:
+        for x in both:
+            if not isinstance(x, Tensor):
+                number(x)
+        _joined(work, *both)
+
+    return Function(run, room)
 
 
-def bmm(work: Work, /, left: Value, right: Value) -> Tensor:
-    """``bmm(left, right)``: (b, m, k) times (b, k, n), of three axes each."""
-    if tensor(left).ndim != 3 or tensor(right).ndim != 3:
-        raise Misfit("bmm takes three axes of each; @ takes any.")
-    return matmul(work, left, right)
-
-
-def einsum(work: Work, /, equation: str, *operands: Value) -> Tensor:
-    """``einsum("bhid,bhjd->bhij", q, k)``: products of one or two tensors, summed over an axis.
-
-    Each axis has a letter; axes whose letters aren't after the arrow are summed over.
-    """
-    tensors = [tensor(x) for x in operands]
-    terms, arrow, result = equation.replace(" ", "").partition("->")
-    letters = terms.split(",")
-    if not (arrow and 1 <= len(tensors) <= 2 and len(letters) == len(tensors)):
-        raise Misfit("einsum takes one or two tensors here, as in 'bhid,bhjd->bhij'.")
-    sizes: dict[str, int] = {}
-    for axes, x in zip(letters, tensors, strict=True):
-        if len(axes) != x.ndim or len(set(axes)) < len(axes) or not axes.isalpha():
-            raise Misfit(f"'{axes}' doesn't name the {x.ndim} axes of {tuple(x.shape)}, each once.")
-        for axis, length in zip(axes, x.shape, strict=True):
-            if sizes.setdefault(axis, length) != length:
-                raise Misfit(f"axis {axis} is {sizes[axis]} in one tensor and {length} in another.")
-    if len(set(result)) < len(result) or not set(result) <= sizes.keys():
-        raise Misfit(f"'{result}' must name axes of the tensors, each once.")
-    for x in tensors:  # each may be copied, with its axes in another order
-        work.make(tuple(x.shape))
-        work.cast(x)
-    made = tuple(sizes[axis] for axis in result)
-    work.make(made, read=math.prod(sizes.values()) // 64)
-    work.make(made)  # and so may the result
-    return torch.einsum(equation, *tensors)
-
-
-def cat(work: Work, /, tensors: Value, dim: Value = 0) -> Tensor:
-    """``cat([a, b], dim=-1)``: tensors side by side along an axis."""
-    parts = [tensor(x) for x in tensors] if isinstance(tensors, tuple) else []
-    if not parts:
-        raise Misfit("cat takes a list of tensors, such as [a, b].")
-    shape = list(parts[0].shape)
-    shape[whole(dim)] = sum(x.shape[whole(dim)] for x in parts)
-    work.make(tuple(shape), read=sum(x.numel() for x in parts))
-    work.cast(*parts)
-    return torch.cat(parts, dim=whole(dim))
-
-
-def unbind(work: Work, /, x: Value, dim: Value = 0) -> tuple[Tensor, ...]:
-    """``x.unbind(1)``: the tensors along an axis, as a list."""
-    x = tensor(x)
-    work.make((x.shape[whole(dim)],))
-    return x.unbind(whole(dim))
-
-
-def invert(x: Value, work: Work) -> Tensor:
-    """``~x``: True and False swapped."""
-    x = tensor(x)
-    if x.dtype != torch.bool:
-        raise Misfit("~ turns True and False round: compare with ==, or call .bool().")
-    work.make(tuple(x.shape))
-    return ~x
-
-
-def matmul(work: Work, /, left: Value, right: Value) -> Tensor:
-    """``left @ right``: (…, m, k) times (…, k, n) is (…, m, n)."""
-    a, b = tensor(left), tensor(right)
+def _room_of_product(work: Work, a: Tensor, b: Tensor) -> None:
+    """(…, m, k) times (…, k, n) is (…, m, n)."""
     written = f"{tuple(a.shape)} times {tuple(b.shape)}"
     if a.ndim < 2 or b.ndim < 2:
         raise Misfit(f"{written}: each must have two axes at least.")
@@ -247,248 +263,165 @@ def matmul(work: Work, /, left: Value, right: Value) -> Tensor:
         if math.prod(batch) > 1 or 1 not in x.stride()[-2:]:
             work.make((*batch, *x.shape[-2:]))
     work.make((*batch, m, n), read=math.prod(batch) * m * n * k // 64)
-    return a @ b
 
 
-def item(x: Value, index: Value, work: Work) -> Value:
-    """``x[index]``: numbers, slices, ``None`` and ``...``; or one tensor of row numbers."""
+def _room_of_linear(work: Work, x: Tensor, weight: Tensor) -> None:
+    _room_of_swap(work, weight)
+    _room_of_product(work, x, weight.mT)
+
+
+def _room_of_bmm(work: Work, left: Tensor, right: Tensor) -> None:
+    if left.ndim != 3 or right.ndim != 3:
+        raise Misfit("bmm takes three axes of each; @ takes any.")
+    _room_of_product(work, left, right)
+
+
+def _room_of_einsum(work: Work, equation: str, *tensors: Tensor) -> None:
+    """Each axis has a letter; axes whose letters aren't after the arrow are summed over."""
+    terms, arrow, result = equation.replace(" ", "").partition("->")
+    letters = terms.split(",")
+    if not (arrow and 1 <= len(tensors) <= 2 and len(letters) == len(tensors)):
+        raise Misfit(_EINSUM)
+    sizes: dict[str, int] = {}
+    for axes, x in zip(letters, tensors, strict=True):
+        if len(axes) != x.ndim or len(set(axes)) < len(axes) or not axes.isalpha():
+            raise Misfit(f"'{axes}' doesn't name the {x.ndim} axes of {tuple(x.shape)}, each once.")
+        for axis, length in zip(axes, x.shape, strict=True):
+            if sizes.setdefault(axis, length) != length:
+                raise Misfit(f"axis {axis} is {sizes[axis]} in one tensor and {length} in another.")
+    if len(set(result)) < len(result) or not set(result) <= sizes.keys():
+        raise Misfit(f"'{result}' must name axes of the tensors, each once.")
+    for x in tensors:  # each may be copied, with its axes in another order
+        _like(work, x)
+    made = tuple(sizes[axis] for axis in result)
+    work.make(made, read=math.prod(sizes.values()) // 64)
+    work.make(made)  # and so may the result
+
+
+def _room_of_cat(work: Work, parts: tuple[Tensor, ...], dim: int) -> None:
+    shape = list(parts[0].shape)
+    shape[dim] = sum(x.shape[dim] for x in parts)
+    work.make(tuple(shape), read=sum(x.numel() for x in parts))
+    work.cast(*parts)
+
+
+def _room_of_item(work: Work, x: Value, index: Value) -> None:
+    """Numbers, slices, ``None`` and ``...``; or one tensor of row numbers."""
     if isinstance(x, tuple):
-        size: int = x[whole(index)]
-        return size
+        whole(index)
+        return
     x = tensor(x)
     if isinstance(index, Tensor):
         if index.dtype != torch.int64:
             raise Misfit("an index must be whole numbers, such as ids.")
         work.make((*index.shape, *x.shape[1:]))
-        return x[index]
+        return
     parts = index if isinstance(index, tuple) else (index,)
     if len(parts) > MOST_AXES or any(isinstance(part, bool | Tensor | tuple) for part in parts):
         raise Misfit("an index is numbers and slices, or a single tensor of whole numbers.")
-    part: Tensor = x[index]  # type: ignore[index]  # PyTorch accepts it, or raises the reason
-    work.make(tuple(part.shape))
-    return part
+    work.make(tuple(x[index].shape))  # type: ignore[index]  # PyTorch takes it, or says why not
 
 
-def softmax(work: Work, /, x: Value, dim: Value) -> Tensor:
-    """``softmax(x, dim)``: shares that sum to 1 along an axis, in x's shape."""
-    x = tensor(x)
-    work.make(tuple(x.shape))
-    return torch.softmax(x, whole(dim))
+def _reduce(how: Callable[..., Tensor]) -> Function:
+    def axes(x: Tensor, dim: int | tuple[int, ...] | None) -> tuple[int, ...]:
+        return tuple(range(x.ndim)) if dim is None else sizes(dim)
 
-
-def _elementwise(
-    of_tensor: Callable[[Tensor], Tensor], of_number: Callable[[float], float]
-) -> Callable[..., Value]:
-    def act(work: Work, /, x: Value) -> Value:
-        if not isinstance(x, Tensor):
-            return of_number(number(x))
-        work.make(tuple(x.shape))
-        work.cast(x)
-        return of_tensor(x)
-
-    return act
-
-
-def _sign(sign: str) -> Callable[..., Value]:
-    def act(work: Work, /, x: Value, other: Value) -> Value:
-        return apply_operator(sign, x, other, work)
-
-    return act
-
-
-def _reduce(how: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    def reduce(work: Work, /, x: Value, dim: Value = None, keepdim: Value = False) -> Tensor:
-        x = tensor(x)
-        axes = tuple(range(x.ndim)) if dim is None else sizes((dim,))
-        gone = {axis % max(x.ndim, 1) for axis in axes}
+    def room(work: Work, x: Tensor, dim: Any, _keepdim: Value) -> None:
+        gone = {axis % max(x.ndim, 1) for axis in axes(x, dim)}
         left = (size for axis, size in enumerate(x.shape) if axis not in gone)
         work.make(tuple(left), read=x.numel())
         work.cast(x)
-        return how(x, axes, bool(keepdim))
 
-    return reduce
-
-
-def masked_fill(work: Work, /, x: Value, mask: Value, value: Value) -> Tensor:
-    """``x.masked_fill(mask, value)``: the number where the mask is True, else x."""
-    x, mask = tensor(x), tensor(mask)
-    if mask.dtype != torch.bool:
-        raise Misfit("the mask must be True and False: compare with ==, or call .bool().")
-    work.make(joint(x, mask))
-    return x.masked_fill(mask, number(value))
+    return Function(lambda x, dim=None, keepdim=False: how(x, axes(x, dim), bool(keepdim)), room)
 
 
-def where(work: Work, /, condition: Value, a: Value, b: Value) -> Tensor:
-    """``where(condition, a, b)``: a where it is True, else b."""
-    condition = tensor(condition)
-    if condition.dtype != torch.bool:
-        raise Misfit("the condition must be True and False: compare with ==, or call .bool().")
-    work.make(joint(condition, a, b))
-    work.cast(a, b)
-    a, b = (x if isinstance(x, Tensor) else float(number(x)) for x in (a, b))
-    return torch.where(condition, a, b)
+def _filled(_work: Work, x: Tensor, *shape: int) -> None:
+    known, inferred = math.prod(size for size in shape if size >= 0), shape.count(-1)
+    if inferred > 1 or (x.numel() % known if inferred and known else known != x.numel()):
+        raise Misfit(f"{tuple(x.shape)} is {x.numel():,} numbers, which don't fill {shape}.")
 
 
-def _triangle(how: Callable[[Tensor, int], Tensor]) -> Callable[..., Tensor]:
-    def cut(work: Work, /, x: Value, diagonal: Value = 0) -> Tensor:
-        x = tensor(x)
-        work.make(tuple(x.shape))
-        return how(x, sizes((diagonal,))[0])
-
-    return cut
+def _room_of_reshape(work: Work, x: Tensor, *shape: int) -> None:
+    _filled(work, x, *shape)
+    work.make(tuple(x.shape) if -1 in shape else shape)
 
 
-def _constant(value: float) -> Callable[..., Tensor]:
-    def fill(work: Work, /, *size: Value) -> Tensor:
-        work.make(sizes(size))
-        return torch.full(sizes(size), value)
-
-    return fill
-
-
-def full(work: Work, /, size: Value, fill_value: Value) -> Tensor:
-    """``full((2, 3), value)``: a number everywhere."""
-    work.make(sizes((size,)))
-    return torch.full(sizes((size,)), float(number(fill_value)))
-
-
-def _constant_like(value: float) -> Callable[..., Tensor]:
-    def fill(work: Work, /, x: Value) -> Tensor:
-        shape = tuple(tensor(x).shape)
-        work.make(shape)
-        return torch.full(shape, value)
-
-    return fill
-
-
-def arange(work: Work, /, end: Value) -> Tensor:
-    """``arange(n)``: 0, 1 and so on, (n,)."""
-    work.make(sizes((end,)))
-    return torch.arange(whole(end))
-
-
-def transpose(_work: Work, /, x: Value, dim0: Value, dim1: Value) -> Tensor:
-    """``x.transpose(1, 2)``: two axes swapped."""
-    return tensor(x).transpose(whole(dim0), whole(dim1))
-
-
-def permute(_work: Work, /, x: Value, *dims: Value) -> Tensor:
-    """``x.permute(0, 2, 1, 3)``: the axes in another order."""
-    return tensor(x).permute(sizes(dims))
-
-
-def reshape(work: Work, /, x: Value, *shape: Value) -> Tensor:
-    """``x.reshape(B, T, C)``: the same numbers in the same order, with other axes."""
-    return _reshape_to(work, tensor(x), sizes(shape))
-
-
-def view(work: Work, /, x: Value, *shape: Value) -> Tensor:
-    """``x.view(B, T, C)``: the same without a copy, where the memory layout allows it."""
-    x, shape_given = tensor(x), sizes(shape)
+def _view(x: Tensor, *shape: int) -> Tensor:
+    """The same without a copy, where the memory layout allows it."""
     try:
-        return x.view(shape_given)
+        return x.view(shape)
     except RuntimeError:
-        _reshape_to(work, x, shape_given)  # says if the sizes don't fit
         raise Misfit("after a transpose the numbers lie in another order: use .reshape.") from None
 
 
-def _reshape_to(work: Work, /, x: Tensor, sizes: tuple[int, ...]) -> Tensor:
-    known = math.prod(size for size in sizes if size >= 0)
-    inferred = sizes.count(-1)
-    if inferred > 1 or (x.numel() % known if inferred and known else known != x.numel()):
-        raise Misfit(f"{tuple(x.shape)} is {x.numel():,} numbers, which don't fill {sizes}.")
-    work.make(tuple(x.shape) if inferred else sizes)
-    return x.reshape(sizes)
-
-
-def flatten(work: Work, /, x: Value, start_dim: Value = 0, end_dim: Value = -1) -> Tensor:
-    """``x.flatten(2)``: axes from ``start_dim`` to ``end_dim`` merged into one."""
-    x = tensor(x)
-    work.make(tuple(x.shape))
-    return x.flatten(whole(start_dim), whole(end_dim))
-
-
-def unsqueeze(work: Work, /, x: Value, dim: Value) -> Tensor:
-    """``x.unsqueeze(0)``: a new axis of size 1."""
-    widened = tensor(x).unsqueeze(whole(dim))
-    work.make(tuple(widened.shape))
-    return widened
-
-
-def contiguous(work: Work, /, x: Value) -> Tensor:
-    """``x.contiguous()``: a copy whose memory layout follows its axes."""
-    x = tensor(x)
-    work.make(tuple(x.shape))
-    return x.contiguous()
-
-
-def _cast(dtype: torch.dtype) -> Callable[..., Value]:
-    def cast(work: Work, /, x: Value) -> Value:
-        if dtype == torch.float32 and isinstance(x, int | float):
-            return float(x)
-        x = tensor(x)
-        work.make(tuple(x.shape))
-        return x.to(dtype)
-
-    return cast
-
-
-def size(_work: Work, /, x: Value, dim: Value) -> int:
-    """``x.size(-1)``: the size of one axis."""
-    return int(tensor(x).shape[whole(dim)])
-
-
-def linear(work: Work, /, x: Value, weight: Value) -> Tensor:
-    """``linear(x, weight)``: x times the transposed weight, (…, in) -> (…, out)."""
-    return matmul(work, x, last_two(work, weight))
-
-
-def embedding(work: Work, /, ids: Value, table: Value) -> Value:
-    """``embedding(ids, table)``: the table's rows, (…) -> (…, C)."""
-    return item(table, tensor(ids), work)
-
-
-def last_two(_work: Work, /, x: Value) -> Tensor:
-    """``x.mT``: the last two axes swapped."""
-    x = tensor(x)
+def _room_of_swap(_work: Work, x: Tensor) -> None:
     if x.ndim < 2:
         raise Misfit(f".mT needs two axes, and this is {describe(x)}.")
-    return x.mT
 
 
-def transpose_table(_work: Work, /, x: Value) -> Tensor:
-    """``x.T``, for two axes only: with more, it would reverse them all."""
-    x = tensor(x)
+def _room_of_turn(_work: Work, x: Tensor) -> None:
+    """For two axes only: with more, .T would reverse them all."""
     if x.ndim != 2:
         raise Misfit(f".T is for tables of two axes, and this is {describe(x)}; .mT swaps two.")
-    return x.T
 
 
-def shape(_work: Work, /, x: Value) -> tuple[int, ...]:
-    """``x.shape``."""
-    return tuple(tensor(x).shape)
+def _either(of_tensor: Callable[[Tensor], Tensor], of_number: Callable[[float], float]) -> Function:
+    return Function(lambda a: (of_tensor if isinstance(a, Tensor) else of_number)(a), _like)
 
 
-#: Functions, called as ``f(x)`` or, except those of the first line, as ``x.f()``.
-FUNCTIONS: Mapping[str, Callable[..., Any]] = MappingProxyType(
+_TURN = Function(lambda x: x.T, _room_of_turn)
+_SWAP = Function(lambda x, dim0, dim1: x.transpose(dim0, dim1), _nothing)
+#: Functions, called as ``f(x)`` or, except those of ``NO_METHODS``, as ``x.f()``.
+FUNCTIONS: Mapping[str, Function] = MappingProxyType(
     {
-        **{"ones": _constant(1.0), "zeros": _constant(0.0), "full": full, "arange": arange},
-        **{"ones_like": _constant_like(1.0), "zeros_like": _constant_like(0.0), "where": where},
-        **{"linear": linear, "embedding": embedding},
-        **{"softmax": softmax, "sqrt": _elementwise(torch.sqrt, math.sqrt)},
-        **{"exp": _elementwise(torch.exp, math.exp), "log": _elementwise(torch.log, math.log)},
-        **{"log2": _elementwise(torch.log2, math.log2)},
-        **{"add": _sign("+"), "sub": _sign("-"), "mul": _sign("*"), "div": _sign("/")},
-        **{"pow": _sign("**"), "eq": _sign("=="), "ne": _sign("!="), "lt": _sign("<")},
-        **{"le": _sign("<="), "gt": _sign(">"), "ge": _sign(">=")},
-        **{"matmul": matmul, "bmm": bmm, "einsum": einsum, "cat": cat, "unbind": unbind},
+        "ones": Function(lambda *size: torch.ones(size), lambda work, *size: work.make(size)),
+        "zeros": Function(lambda *size: torch.zeros(size), lambda work, *size: work.make(size)),
+        "full": Function(
+            lambda size, fill_value: torch.full(size, float(fill_value)),
+            lambda work, size, _value: work.make(size),
+        ),
+        "arange": Function(lambda end: torch.arange(end), lambda work, end: work.make((end,))),
+        "ones_like": Function(lambda x: torch.ones(x.shape), _like),
+        "zeros_like": Function(lambda x: torch.zeros(x.shape), _like),
+        "where": Function(lambda condition, a, b: torch.where(condition, a, b), _joined),
+        "linear": Function(lambda x, weight: x @ weight.mT, _room_of_linear),
+        "embedding": Function(
+            lambda ids, table: table[ids], lambda work, ids, table: _room_of_item(work, table, ids)
+        ),
+        "softmax": Function(lambda x, dim: x.softmax(dim), _like),
+        **{"sqrt": _either(torch.sqrt, math.sqrt), "exp": _either(torch.exp, math.exp)},
+        **{"log": _either(torch.log, math.log), "log2": _either(torch.log2, math.log2)},
+        **{"add": _operator("+"), "sub": _operator("-"), "mul": _operator("*")},
+        **{"div": _operator("/"), "pow": _operator("**"), "eq": _operator("==")},
+        **{"ne": _operator("!="), "lt": _operator("<"), "le": _operator("<=")},
+        **{"gt": _operator(">"), "ge": _operator(">=")},
+        "matmul": Function(lambda left, right: left @ right, _room_of_product),
+        "bmm": Function(lambda left, right: left @ right, _room_of_bmm),
+        "einsum": Function(
+            lambda equation, *operands: torch.einsum(equation, *operands), _room_of_einsum
+        ),
+        "cat": Function(lambda tensors, dim=0: torch.cat(tensors, dim), _room_of_cat),
+        "unbind": Function(
+            lambda x, dim=0: x.unbind(dim), lambda work, x, dim: work.make((x.shape[dim],))
+        ),
         **{"sum": _reduce(torch.sum), "mean": _reduce(torch.mean), "amax": _reduce(torch.amax)},
-        **{"tril": _triangle(torch.tril), "triu": _triangle(torch.triu)},
-        **{"masked_fill": masked_fill, "transpose": transpose, "swapaxes": transpose},
-        **{"permute": permute, "t": transpose_table},
-        **{"reshape": reshape, "view": view, "flatten": flatten, "unsqueeze": unsqueeze},
-        **{"contiguous": contiguous, "size": size},
-        **{"bool": _cast(torch.bool), "float": _cast(torch.float32)},
+        "tril": Function(lambda x, diagonal=0: x.tril(diagonal), _like),
+        "triu": Function(lambda x, diagonal=0: x.triu(diagonal), _like),
+        "masked_fill": Function(lambda x, mask, value: x.masked_fill(mask, value), _joined),
+        **{"transpose": _SWAP, "swapaxes": _SWAP, "t": _TURN},
+        "permute": Function(lambda x, *dims: x.permute(dims), _nothing),
+        "reshape": Function(lambda x, *shape: x.reshape(shape), _room_of_reshape),
+        "view": Function(_view, _filled),
+        "flatten": Function(
+            lambda x, start_dim=0, end_dim=-1: x.flatten(start_dim, end_dim), _like
+        ),
+        "unsqueeze": Function(
+            lambda x, dim: x.unsqueeze(dim), lambda work, x, _dim: work.make((1, *x.shape))
+        ),
+        "contiguous": Function(lambda x: x.contiguous(), _like),
+        "size": Function(lambda x, dim: x.shape[dim], _nothing),
+        "bool": Function(lambda x: x.bool(), _like),
+        "float": _either(lambda x: x.to(torch.float32), float),
     }
 )
 #: Functions that can't be called as ``x.f()``.
@@ -499,6 +432,16 @@ NO_METHODS = frozenset(
     }
 )
 #: Attributes of a tensor.
-ATTRIBUTES: Mapping[str, Callable[[Work, Value], Any]] = MappingProxyType(
-    {"T": transpose_table, "mT": last_two, "shape": shape}
+ATTRIBUTES: Mapping[str, Function] = MappingProxyType(
+    {
+        "T": _TURN,
+        "mT": Function(lambda x: x.mT, _room_of_swap),
+        "shape": Function(lambda x: tuple(x.shape), _nothing),
+    }
 )
+OPERATORS: Mapping[str, Function] = MappingProxyType(
+    {sign: _operator(sign) for sign in _ON_NUMBERS} | {"@": FUNCTIONS["matmul"]}
+)
+#: ``x[index]``, and ``~x``.
+ITEM = Function(lambda values, index: values[index], _room_of_item)
+INVERT = Function(lambda inverted: ~inverted, _like)

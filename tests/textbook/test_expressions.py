@@ -96,7 +96,7 @@ HOSTILE = {
     "q.zero_() ¦ q.numpy() ¦ q.backward() ¦ torch.set_num_threads(99) ¦ F.gelu(q) ¦ s.einsum(s)",
     "doesn't name the 2 axes": "einsum('ii->i', s) ¦ einsum('i->i', s) ¦ einsum('...->', s)",
     "one or two tensors": "einsum('ij', s) ¦ einsum('ij,ij,ij->', s, s, s) ¦ einsum('->') ¦ "
-    "einsum(0, s)",
+    "einsum(0, s) ¦ einsum(T, s)",
     "must name axes": "einsum('ij->ijk', s) ¦ einsum('ij->ii', s)",
     "in another": "einsum('ij,jk->ik', s, table)",
     "three axes": "torch.bmm(s, s)",
