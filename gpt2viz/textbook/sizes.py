@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from html import escape
 
@@ -14,28 +14,13 @@ from gpt2viz.model.network import GPT2
 from gpt2viz.run.stages import AXES, STAGES, axis_sizes
 from gpt2viz.textbook.claims import Claim
 
-
-@dataclass(frozen=True)
-class Released:
-    """One of the four released models (Radford et al. 2019): L layers, nh heads, C channels."""
-
-    name: str
-    L: int
-    nh: int
-    C: int
-
-    @property
-    def config(self) -> GPT2Config:
-        """Its configuration."""
-        return GPT2Config(n_layer=self.L, n_head=self.nh, n_embd=self.C)
-
-
-RELEASED = (
-    Released("small", 12, 12, 768),
-    Released("medium", 24, 16, 1024),
-    Released("large", 36, 20, 1280),
-    Released("XL", 48, 25, 1600),
-)
+#: The four released models (Radford et al. 2019).
+RELEASED = {
+    "small": GPT2Config(n_layer=12, n_head=12, n_embd=768),
+    "medium": GPT2Config(n_layer=24, n_head=16, n_embd=1024),
+    "large": GPT2Config(n_layer=36, n_head=20, n_embd=1280),
+    "XL": GPT2Config(n_layer=48, n_head=25, n_embd=1600),
+}
 
 #: The vocabulary of the Deep Dive Tutorial: 50,257 rounded up to a multiple of 64.
 PADDED_VOCABULARY = 50_304
@@ -96,7 +81,7 @@ def knob_claims() -> list[Claim]:
 def parameter_claims() -> list[Claim]:
     """E16."""
     padded = GPT2Config(vocab_size=PADDED_VOCABULARY)
-    padded_xl = replace(RELEASED[3].config, vocab_size=PADDED_VOCABULARY)
+    padded_xl = replace(RELEASED["XL"], vocab_size=PADDED_VOCABULARY)
     small, xl = (PADDED_VOCABULARY * model.n_embd for model in (padded, padded_xl))
     total = count_parameters(GPT2Config())
     not_tied = "GPT-J's output matrix is a separate one, not the tied embedding: nothing is saved."
@@ -137,7 +122,7 @@ def size_claims() -> list[Claim]:
         Claim(
             "head size of all four (Deep Dive Tutorial)",
             "64 64 64 64",
-            [m.C // m.nh for m in RELEASED],
+            [config.head_dim for config in RELEASED.values()],
         ),
         Claim(
             "head sizes of GPT-J and GPT-NeoX (Deep Dive Tutorial)",
@@ -147,7 +132,7 @@ def size_claims() -> list[Claim]:
         Claim(
             "head sizes of medium and large, by its heads (Burume)",
             "~43 ~36",
-            [RELEASED[1].C / 24, RELEASED[2].C / 36],
+            [RELEASED["medium"].n_embd / 24, RELEASED["large"].n_embd / 36],
         ),
         Claim("parameters of GPT-J (Deep Dive Tutorial)", "6B", _GPT_J),
         Claim(
@@ -157,15 +142,13 @@ def size_claims() -> list[Claim]:
             "20.55 billion; 20B is its name.",
         ),
     ]
-    for n, model in enumerate(RELEASED):
-        total = count_parameters(model.config)
-        wrong = _SPLIT.format(C=model.C, nh=heads[n], right=model.nh)
+    for n, (name, config) in enumerate(RELEASED.items()):
+        total = count_parameters(config)
+        wrong = _SPLIT.format(C=config.n_embd, nh=heads[n], right=config.n_head)
         claims += [
-            Claim(f"{model.name}: parameters (Deep Dive Tutorial)", first[n], total, coarse[n]),
-            Claim(
-                f"{model.name}: parameters (Burume)", second[n], total, _OLD if n < 3 else coarse[n]
-            ),
-            Claim(f"{model.name}: heads (Burume)", heads[n], model.nh, wrong),
+            Claim(f"{name}: parameters (Deep Dive Tutorial)", first[n], total, coarse[n]),
+            Claim(f"{name}: parameters (Burume)", second[n], total, _OLD if n < 3 else coarse[n]),
+            Claim(f"{name}: heads (Burume)", heads[n], config.n_head, wrong),
         ]
     return [claim if claim.verdict == "differs" else replace(claim, why="") for claim in claims]
 

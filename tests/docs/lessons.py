@@ -120,10 +120,10 @@ def by_hand() -> dict[str, str]:
 
 def counts() -> dict[str, str]:
     """Counts of tokens, of the mask's cells and of a table's numbers."""
-    ids, small = ids_of(CATS), sizes.RELEASED[0]
+    ids, small = ids_of(CATS), sizes.RELEASED["small"]
     seen = [np.tri(n, dtype=bool) for n in (len(CRANE.split()), len(ids))]
     first, last = (n for n, id in enumerate(ids) if id == ids[-1])
-    words, vocabulary = CRANE.split(), small.config.vocab_size
+    words, vocabulary = CRANE.split(), small.vocab_size
     crossed = (["[[×]]" if n > row else "" for n in range(4)] for row in range(4))
     grid = [f"| {w} | {' | '.join(row)} |" for w, row in zip(words, crossed, strict=True)]
     return {
@@ -136,8 +136,8 @@ def counts() -> dict[str, str]:
         "more_cells": str(seen[1].size),
         "more_hidden": str((~seen[1]).sum()),
         "vocabulary": f"{vocabulary:,}",
-        "channels": str(small.C),
-        "million": f"{vocabulary * small.C / 1e6:.1f}",
+        "channels": str(small.n_embd),
+        "million": f"{vocabulary * small.n_embd / 1e6:.1f}",
     }
 
 

@@ -39,6 +39,6 @@ def offer() -> None:
 
 def shapes(book: Book | None = None) -> None:
     """Draw a button for the sheet of all shapes, among the sheets or in the ``book``."""
-    sheet = sizes.shape_sheet(sizes.RELEASED[0].config, _NAME, T=_T)
+    sheet = sizes.shape_sheet(sizes.RELEASED["small"], _NAME, T=_T)
     key = "shapes_in_book" if book else None
     output.file_button("Sheet of shapes", sheet, "gpt2viz-shapes.html", key=key)

@@ -130,7 +130,7 @@ def _links(view: View, keys: tuple[str, ...], layer: int, head: int) -> None:
 
 def knobs(book: Book) -> None:
     """List the numbers that decide a model's size, in the model above and in GPT-2 small."""
-    small, config = sizes.RELEASED[0].config, book.view.model.config
+    small, config = sizes.RELEASED["small"], book.view.model.config
     output.table(
         {
             "knob": list(_SIZES),
@@ -172,15 +172,15 @@ def parts(_book: Book) -> dict[str, Any]:
 
 def released_models(_book: Book) -> None:
     """List the four released models."""
-    models = sizes.RELEASED
+    configs = sizes.RELEASED.values()
     output.table(
         {
-            "model": [model.name for model in models],
-            "layers": [model.L for model in models],
-            "channels": [model.C for model in models],
-            "heads": [model.nh for model in models],
-            "head size": [model.C // model.nh for model in models],
-            "parameters": [sizes.count_parameters(model.config) for model in models],
+            "model": list(sizes.RELEASED),
+            "layers": [config.n_layer for config in configs],
+            "channels": [config.n_embd for config in configs],
+            "heads": [config.n_head for config in configs],
+            "head size": [config.head_dim for config in configs],
+            "parameters": [sizes.count_parameters(config) for config in configs],
         },
         "The released models",
         of_run=False,
