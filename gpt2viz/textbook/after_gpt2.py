@@ -136,13 +136,6 @@ def score_by_distance(q: ArrayLike, k: ArrayLike, furthest: int) -> list[float]:
     return (keys @ query).tolist()
 
 
-class Shared(NamedTuple):
-    """Each query head's steps, and the ``group`` whose keys and values it read."""
-
-    heads: list[Steps]
-    group: list[int]
-
-
 def random_heads(nh: int, hs: int, C: int, seed: int = 0) -> tuple[Tensor, Tensor, Tensor]:
     """W_Q, W_K and W_V of nh heads, (nh, hs, C) each: twice standard normal numbers from a seed."""
     w_q, w_k, w_v = 2 * normal(3, nh, hs, C, seed=seed)
@@ -163,14 +156,15 @@ def pool(w: ArrayLike, n_kv: int) -> Tensor:
     return w.reshape(n_kv, -1, *w.shape[1:]).mean(dim=1)
 
 
-def share(x: ArrayLike, w_q: ArrayLike, w_k: ArrayLike, w_v: ArrayLike) -> Shared:
+def share(x: ArrayLike, w_q: ArrayLike, w_k: ArrayLike, w_v: ArrayLike) -> tuple[Steps, list[int]]:
     """x (T, C) through nh causal query heads, w_q (nh, hs, C), and w_k and w_v (n_kv, hs, C).
 
-    Query head n reads the keys and values of group n · n_kv / nh, rounded down.
+    Query head n reads the keys and values of group n · n_kv / nh, rounded down: its steps are
+    those of (nh, T, hs), and the groups are returned with them.
     """
     q, k, v = (rows(x) @ rows(w).mT for w in (w_q, w_k, w_v))  # (nh or n_kv, T, hs)
     group = [n * len(k) // len(q) for n in range(len(q))]
-    return Shared([attend(q[n], k[g], v[g], causal=True) for n, g in enumerate(group)], group)
+    return attend(q, k[group], v[group], causal=True), group
 
 
 def cache_bytes(T: int, n_kv: int, hs: int, n_layer: int = 1, width: int = 2) -> int:
@@ -250,16 +244,10 @@ SINK_SCORES = (4.0, 3.0, 2.0, 3.0)
 SINK_VALUES = ((0.1, 0.0), (1.0, 0.2), (0.1, 0.9), (0.8, -0.6))
 
 
-class OneQuery(NamedTuple):
-    """One query's weights (T,), the weighted sum of the values (d,), and that vector's length."""
-
-    weights: Tensor
-    output: Tensor
-    length: float
-
-
-def attend_once(scores: ArrayLike, values: ArrayLike, forget_first: bool = False) -> OneQuery:
-    """Scores (T,) to weights, and the weighted sum of values (T, d).
+def attend_once(
+    scores: ArrayLike, values: ArrayLike, forget_first: bool = False
+) -> tuple[Tensor, Tensor]:
+    """Scores (T,) of one query to weights (T,), and the weighted sum (d,) of values (T, d).
 
     ``forget_first`` hides token 0, as a cache does that drops the oldest.
     """
@@ -267,5 +255,4 @@ def attend_once(scores: ArrayLike, values: ArrayLike, forget_first: bool = False
     if forget_first:
         seen[0] = -math.inf
     weights = torch.softmax(seen, dim=-1)  # sums to 1, whatever the scores are
-    output = weights @ rows(values)
-    return OneQuery(weights, output, float(output.norm()))
+    return weights, weights @ rows(values)

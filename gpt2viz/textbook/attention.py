@@ -348,21 +348,16 @@ VALUE_WK = ((1.0, 0.0, 0.0, 0.0, 0.0), (0.0, 1.0, 0.0, 0.0, 0.0))
 VALUE_WV = ((0.0, 0.0, 1.0, 0.0, 0.0), (0.0, 0.0, 0.0, 1.0, 0.0), (0.0, 0.0, 0.0, 0.0, 1.0))
 
 
-class BothValues(NamedTuple):
-    """The same weights, with two kinds of values: x itself (T, C), and ``chosen`` (T, d_v)."""
-
-    itself: Steps
-    chosen: Steps
-
-
-def compare_values(x: ArrayLike, w_q: ArrayLike, w_k: ArrayLike, w_v: ArrayLike) -> BothValues:
+def compare_values(
+    x: ArrayLike, w_q: ArrayLike, w_k: ArrayLike, w_v: ArrayLike
+) -> tuple[Steps, Steps]:
     """Words x (T, C) through one head, with x itself as the values, and with x W_Vᵀ.
 
     W_Q and W_K are (d_k, C): queries and keys are compared, so both have d_k numbers. W_V is
     (d_v, C), for any d_v.
     """
     q, k = project(x, w_q), project(x, w_k)  # (T, d_k)
-    return BothValues(attend(q, k, x), attend(q, k, project(x, w_v)))
+    return attend(q, k, x), attend(q, k, project(x, w_v))
 
 
 SCALE_DRAWS = 400

@@ -82,12 +82,12 @@ def test_odd_size_cannot_be_rotated() -> None:
 def test_heads_of_a_group_share_keys_and_values(n_kv: int) -> None:
     nh, hs, C, T = 4, 3, 12, 5
     x, w_q, w_k, w_v = draw(T, C), draw(nh, hs, C), draw(n_kv, hs, C), draw(n_kv, hs, C) / 2
-    result = after_gpt2.share(x, w_q, w_k, w_v)
-    assert result.group == [n // (nh // n_kv) for n in range(nh)]
-    for n, g in enumerate(result.group):
+    steps, group = after_gpt2.share(x, w_q, w_k, w_v)
+    assert group == [n // (nh // n_kv) for n in range(nh)]
+    for n, g in enumerate(group):
         weights, output = attention(x @ w_q[n].T, x @ w_k[g].T, x @ w_v[g].T)
-        assert_allclose(result.heads[n].weights, weights, atol=1e-5)
-        assert_allclose(result.heads[n].output, output, atol=1e-5)
+        assert_allclose(steps.weights[n], weights, atol=1e-5)
+        assert_allclose(steps.output[n], output, atol=1e-5)
 
 
 def test_largest_table_numbers_give_finite_results() -> None:
@@ -97,10 +97,9 @@ def test_largest_table_numbers_give_finite_results() -> None:
     writing = after_gpt2.write_cached(big, square, square, square)
     assert_allclose(writing.output, after_gpt2.write_uncached(big, square, square, square).output)
     gate = mlp.walk_swiglu(big[0], big[:3], big[:3], big[:3].T)
-    heads = after_gpt2.share(big, big[:, None], big[:2, None], big[:2, None]).heads
+    steps, _ = after_gpt2.share(big, big[:, None], big[:2, None], big[:2, None])
     out = after_gpt2.attend_once([100, -100, 100, 0], big)
-    mixed = [head.output for head in heads]
-    for result in (writing.output, *gate, *mixed, *out[:2], *residual.rms_norm(big[0], big[1])):
+    for result in (writing.output, *gate, steps.output, *out, *residual.rms_norm(big[0], big[1])):
         assert torch.isfinite(result).all()
     assert np.isfinite(after_gpt2.score_by_distance([100.0] * 4, [-100.0] * 4, 64)).all()
     zero = residual.rms_norm(np.zeros(4), np.ones(4))

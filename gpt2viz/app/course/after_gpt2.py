@@ -213,19 +213,19 @@ def groups(book: Book) -> dict[str, Any]:
     w_q, w_k, w_v = after_gpt2.random_heads(nh, hs, x.shape[1])
     try:
         k, v = after_gpt2.pool(w_k, groups), after_gpt2.pool(w_v, groups)
-        shared = after_gpt2.share(x, w_q, k, v)
+        steps, group_of = after_gpt2.share(x, w_q, k, v)
     except heads.ShapeError as error:
         st.error(str(error), icon=":material/error:")
         return values | {"divides": False}
     panels = [
         pairs(
             f"head {n}, group {group}",
-            head.weights,
+            steps.weights[n],
             _WORDS,
             "attention weight",
-            head.masked_scores.isneginf(),
+            steps.masked_scores[n].isneginf(),
         )
-        for n, (head, group) in enumerate(zip(*shared, strict=True))
+        for n, group in enumerate(group_of)
     ]
     with right:
         picture("group_weights", panels, "unit", height=260)
@@ -291,12 +291,12 @@ def sink(book: Book) -> dict[str, Any]:
         )[0]
         values = table(parameters.SINK_VALUES, "Values", after_gpt2.SINK_VALUES, _WORDS, PLANE)
         forget = st.toggle("Drop the first token", **address.switch(parameters.SINK_DROP))
-    last = after_gpt2.attend_once(scores, values, forget)
+    weights, output = after_gpt2.attend_once(scores, values, forget)
     with right:
-        panel = vectors("weights of fish", last.weights, ("fish",), _WORDS, ("query", "key"))
+        panel = vectors("weights of fish", weights, ("fish",), _WORDS, ("query", "key"))
         picture("sink_weights", [panel], "unit", height=170)
-    n = decimals(last.weights, lambda w: w @ values, last.output)
-    rests = float(last.weights[0]) > 0.9
+    n = decimals(weights, lambda w: w @ values, output)
+    rests = float(weights[0]) > 0.9
     unchanged = scores[0] == np.float32(after_gpt2.SINK_SCORES[0]) and np.allclose(
         values, after_gpt2.SINK_VALUES
     )
@@ -306,10 +306,10 @@ def sink(book: Book) -> dict[str, Any]:
     elif rests:
         note = "It rests there, but the score of “A” or a value was changed. Put that back."
     return {
-        "weights": equals(last.weights, n),
-        "output": equals(last.output),
-        "length": f"{last.length:.2f}",
-        "on_a": f"{float(last.weights[0]):.2f}",
+        "weights": equals(weights, n),
+        "output": equals(output),
+        "length": f"{float(output.norm()):.2f}",
+        "on_a": f"{float(weights[0]):.2f}",
         "sink_rest": Check(rests and bool(unchanged) and not forget, note),
     }
 
