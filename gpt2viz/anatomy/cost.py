@@ -45,14 +45,14 @@ _PRODUCTS = {
     "v": ("V", "attention", "C"),
     "q": ("scores Q · Kᵀ", "attention", "hs"),
     "head_output": ("weights · V", "attention", "T"),
-    "projected": ("heads merged and projected", "attention", "C"),
-    "attention_output": ("heads merged and projected", "attention", "nh · hs"),
+    "projected": ("heads · W_O", "attention", "C"),
+    "attention_output": ("heads · W_O", "attention", "nh · hs"),
     "mlp_in": ("MLP: widen", "MLP", "C"),
     "mlp_gate": ("MLP: gate", "MLP", "C"),
     "mlp_up": ("MLP: widen", "MLP", "C"),
     "mlp_projected": ("MLP: back", "MLP", "F"),
     "mlp_output": ("MLP: back", "MLP", "F"),
-    "last_logits": ("logits after the last token", "head", "C"),
+    "last_logits": ("logits", "head", "C"),
 }
 # … unless the model has this earlier stage, which the product computes then.
 _MADE_BEFORE = {
