@@ -24,7 +24,7 @@ from gpt2viz.app.course.parts import (
     vectors,
 )
 from gpt2viz.app.course.questions import Check
-from gpt2viz.app.course.tables import table
+from gpt2viz.app.course.tables import Table
 from gpt2viz.app.course.written import decimals, equals
 from gpt2viz.app.views import measures
 from gpt2viz.labels import difference, numeral, pluralize
@@ -42,7 +42,7 @@ def write(book: Book) -> dict[str, Any]:
     tables = attention.random_weights()
     left, right = st.columns([2, 5], gap="large")
     with left:
-        x = table(parameters.CACHE_X, "x: four words", attention.SENTENCE_X, _WORDS, PLANE)
+        x = Table(parameters.CACHE_X, "x: four words", attention.SENTENCE_X, _WORDS, PLANE).draw()
     again, cached = after_gpt2.write_uncached(x, *tables), after_gpt2.write_cached(x, *tables)
     with right:
         made = {"keys kept": cached.keys, "values kept": cached.values}
@@ -76,7 +76,7 @@ def norms(book: Book) -> dict[str, Any]:
     left, right = st.columns([2, 3], gap="large")
     with left:
         total = np.add(residual.STREAM, residual.ADDED).round(6)
-        x = table(parameters.RMS_X, "x", total, ("x",), _FOUR)[0]
+        x = Table(parameters.RMS_X, "x", total, ("x",), _FOUR).draw()[0]
         shift: float = st.select_slider(
             "c, added to all of x", **address.choice(parameters.RMS_SHIFT, shifts)
         )
@@ -110,13 +110,13 @@ def gate(book: Book) -> dict[str, Any]:
     """Draw one token passing through a gated MLP."""
     first, second = st.columns(2, gap="large"), st.columns(2, gap="large")
     with first[0]:
-        x = table(parameters.GATE_X, "x", (mlp.GATED_X,), ("x",), PLANE)[0]
+        x = Table(parameters.GATE_X, "x", (mlp.GATED_X,), ("x",), PLANE).draw()[0]
     with first[1]:
-        down = table(parameters.GATE_DOWN, "Down", mlp.DOWN, ("y₁", "y₂"), _THREE)
+        down = Table(parameters.GATE_DOWN, "Down", mlp.DOWN, ("y₁", "y₂"), _THREE).draw()
     with second[0]:
-        gate = table(parameters.GATE_W, "Gate", mlp.GATE, _THREE, PLANE)
+        gate = Table(parameters.GATE_W, "Gate", mlp.GATE, _THREE, PLANE).draw()
     with second[1]:
-        up = table(parameters.GATE_UP, "Up", mlp.UP, _THREE, PLANE)
+        up = Table(parameters.GATE_UP, "Up", mlp.UP, _THREE, PLANE).draw()
     inside = mlp.walk_swiglu(x, gate, up, down)
     names = ("gate", "SiLU(gate)", "up", "passes")
     panel = vectors("inside", list(inside[:4]), names, _THREE, ("", "channel"))
@@ -156,7 +156,7 @@ def rotation(book: Book) -> dict[str, Any]:
     left, right = st.columns([2, 3], gap="large")
     with left:
         start = after_gpt2.ROPE_QUERY, after_gpt2.ROPE_KEY
-        both = table(parameters.ROPE_QK, "Query and key", start, "qk", columns)
+        both = Table(parameters.ROPE_QK, "Query and key", start, "qk", columns).draw()
         at, key_at, move = (
             st.select_slider(label, **address.choice(parameter, options))
             for label, parameter, options in (
@@ -207,7 +207,7 @@ def groups(book: Book) -> dict[str, Any]:
     nh, hs = 4, 2
     left, right = st.columns([2, 5], gap="large")
     with left:
-        x = table(parameters.GROUP_X, "x: four words", attention.SENTENCE_X, _WORDS, PLANE)
+        x = Table(parameters.GROUP_X, "x: four words", attention.SENTENCE_X, _WORDS, PLANE).draw()
         groups = pick("Groups", parameters.GROUPS, [1, 2, 3, 4])
     values = {"groups": groups, "words": len(x), "hs": hs}
     w_q, w_k, w_v = after_gpt2.random_heads(nh, hs, x.shape[1])
@@ -286,10 +286,12 @@ def sink(book: Book) -> dict[str, Any]:
     """Draw a head that attends mostly to the first token, and the same head without that token."""
     left, right = st.columns([2, 3], gap="large")
     with left:
-        scores = table(
+        scores = Table(
             parameters.SINK_SCORES, "Scores of fish", after_gpt2.SINK_SCORES, ("fish",), _WORDS
-        )[0]
-        values = table(parameters.SINK_VALUES, "Values", after_gpt2.SINK_VALUES, _WORDS, PLANE)
+        ).draw()[0]
+        values = Table(
+            parameters.SINK_VALUES, "Values", after_gpt2.SINK_VALUES, _WORDS, PLANE
+        ).draw()
         forget = st.toggle("Drop the first token", **address.switch(parameters.SINK_DROP))
     weights, output = after_gpt2.attend_once(scores, values, forget)
     with right:

@@ -23,7 +23,7 @@ from gpt2viz.app.course.parts import (
     vectors,
 )
 from gpt2viz.app.course.questions import Check
-from gpt2viz.app.course.tables import table
+from gpt2viz.app.course.tables import Table
 from gpt2viz.app.course.written import equals, mixture
 from gpt2viz.labels import difference
 from gpt2viz.textbook import attention
@@ -48,7 +48,7 @@ def journey(book: Book) -> dict[str, Check]:
     """Draw attention among six words, whose vectors serve as queries, keys and values at once."""
     left, right = st.columns(2, gap="medium")
     with left:
-        x = table(parameters.JOURNEY_X, "Six words", JOURNEY_X, JOURNEY, _AXES)
+        x = Table(parameters.JOURNEY_X, "Six words", JOURNEY_X, JOURNEY, _AXES).draw()
         positions = range(len(JOURNEY))
         chosen: int = st.selectbox(
             "Query",
@@ -86,11 +86,11 @@ def head(book: Book) -> dict[str, Any]:
     rows = _NAMED if named else ("out 1", "out 2")
     columns = [*st.columns(2), *st.columns(2)]
     with columns[0]:
-        x = table(parameters.HAND_X, "x: four words", SENTENCE_X, SENTENCE, _NAMED)
+        x = Table(parameters.HAND_X, "x: four words", SENTENCE_X, SENTENCE, _NAMED).draw()
     weights = []
     for column, which, start in zip(columns[1:], _WEIGHTS, drawn, strict=True):
         with column:
-            weights.append(table(which, which.says, start, rows, _NAMED))
+            weights.append(Table(which, which.says, start, rows, _NAMED).draw())
     q, k, v = (attention.project(x, w) for w in weights)
     steps = attention.attend(q, k, v)
     made = zip("QKV", (q, k, v), strict=True)
@@ -140,9 +140,11 @@ def values(book: Book, text: str) -> dict[str, Any]:
     numbers = (*VALUE_KINDS, *VALUE_WRITTEN)
     left, right = st.columns(2, gap="large")
     with left:
-        x = table(parameters.VALUES_X, "x: three words", attention.VALUE_X, VALUE_WORDS, numbers)
+        x = Table(
+            parameters.VALUES_X, "x: three words", attention.VALUE_X, VALUE_WORDS, numbers
+        ).draw()
     with right:
-        w_v = table(parameters.VALUES_WV, "W_V", attention.VALUE_WV, VALUE_WRITTEN, numbers)
+        w_v = Table(parameters.VALUES_WV, "W_V", attention.VALUE_WV, VALUE_WRITTEN, numbers).draw()
     itself, chosen = attention.compare_values(x, attention.VALUE_WQ, attention.VALUE_WK, w_v)
     columns = st.columns([4, 5, 4], gap="medium")
     with columns[0]:

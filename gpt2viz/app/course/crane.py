@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -14,16 +14,26 @@ from gpt2viz.app.components import mount
 from gpt2viz.app.course import guess
 from gpt2viz.app.course.parts import Book, fill, pairs, pick, picture, play, vectors
 from gpt2viz.app.course.questions import Check
-from gpt2viz.app.course.tables import LARGEST, numbers, table, write
+from gpt2viz.app.course.tables import LARGEST, Table
 from gpt2viz.app.course.written import mixture, product
 from gpt2viz.pictures import frames
 from gpt2viz.pictures.frames import Mixture
 from gpt2viz.textbook import attention
 
 _PLANE = ("animal", "machine")
+_QUERY = Table(parameters.CRANE_Q, "Query of crane", attention.CRANE_QUERY, ("crane",), _PLANE)
+_WORDS, _K, _V = attention.CRANE_WORDS, attention.CRANE_KEYS, attention.CRANE_VALUES
 #: The tables of each sentence.
-_KEYS = {"bird": parameters.CRANE_K_BIRD, "machine": parameters.CRANE_K_MACHINE}
-_VALUES = {"bird": parameters.CRANE_V_BIRD, "machine": parameters.CRANE_V_MACHINE}
+_KEYS = {
+    "bird": Table(parameters.CRANE_K_BIRD, "Keys", _K["bird"], _WORDS["bird"], _PLANE),
+    "machine": Table(parameters.CRANE_K_MACHINE, "Keys", _K["machine"], _WORDS["machine"], _PLANE),
+}
+_VALUES = {
+    "bird": Table(parameters.CRANE_V_BIRD, "Values", _V["bird"], _WORDS["bird"], _PLANE),
+    "machine": Table(
+        parameters.CRANE_V_MACHINE, "Values", _V["machine"], _WORDS["machine"], _PLANE
+    ),
+}
 _HEATS = [0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0]
 #: Session key: the number of the last move of the arrows that the server has read.
 _MOVES = "_arrows_moved"
@@ -33,20 +43,16 @@ def weights(book: Book, text: str) -> dict[str, Any]:
     """Draw a sentence's tables and the crane's weights, with ``text`` below the formulas."""
     left, right = st.columns([2, 3], gap="large")
     with left:
-        sentence = pick("The crane is a", parameters.CRANE, list(attention.CRANE_WORDS))
-        labels = attention.CRANE_WORDS[sentence]
-        first_keys, first_values = attention.CRANE_KEYS[sentence], attention.CRANE_VALUES[sentence]
-        query = table(
-            parameters.CRANE_Q, "Query of crane", attention.CRANE_QUERY, labels[:1], _PLANE
-        )
-        keys = table(_KEYS[sentence], "Keys", first_keys, labels, _PLANE)
-        values = table(_VALUES[sentence], "Values", first_values, labels, _PLANE)
+        sentence = pick("The crane is a", parameters.CRANE, list(_WORDS))
+        labels = _WORDS[sentence]
+        query = _QUERY.draw()
+        keys, values = _KEYS[sentence].draw(), _VALUES[sentence].draw()
         heat = _temperature()
         hidden = st.toggle("Hide later words", **address.switch(parameters.CRANE_MASK))
     steps = attention.attend(
         query.repeat(3, axis=0), keys, values, scaled=False, causal=hidden, temperature=heat
     )
-    as_before = bool(np.allclose(query, attention.CRANE_QUERY) and np.allclose(keys, first_keys))
+    as_before = bool(np.allclose(query, attention.CRANE_QUERY) and np.allclose(keys, _K[sentence]))
     as_before = as_before and not hidden
     book.values["hidden"] = hidden
     with right:
@@ -87,7 +93,7 @@ def _checks(steps: attention.Steps, sentence: str, as_before: bool, heat: float)
     if sentence != "bird":
         note = "That is “lifted steel”. Choose the bird."
     return {
-        "last": attention.CRANE_WORDS[sentence][-1],
+        "last": _WORDS[sentence][-1],
         "weight": f"{weight:.2f}",
         "animal": f"{animal:.2f}",
         "crane_half": Check(weight > 0.5 and heat == 1, heat_note if weight > 0.5 else ""),
@@ -105,15 +111,15 @@ def arrows(book: Book) -> None:
     of the weighted values, tip to tail.
     """
     steps, sentence = book.values["steps"], book.values["sentence"]
-    query, weights, words = steps.q[0], steps.weights[0], attention.CRANE_WORDS[sentence]
+    query, weights, words = steps.q[0], steps.weights[0], _WORDS[sentence]
     colors = output.page_outputs().colors
 
     def moved(message: Mapping[str, Any]) -> None:
         st.session_state[_MOVES] = int(message["count"])
-        (first, *keys), values = message["arrows"], message["values"]
-        write(parameters.CRANE_Q, attention.CRANE_QUERY, _flat([first]))
-        write(_KEYS[sentence], attention.CRANE_KEYS[sentence], _flat(keys))
-        write(_VALUES[sentence], attention.CRANE_VALUES[sentence], _flat(values))
+        first, *keys = message["arrows"]
+        _QUERY.write(first)
+        _KEYS[sentence].write(keys)
+        _VALUES[sentence].write(message["values"])
 
     mount(
         key="crane_arrows",
@@ -138,10 +144,6 @@ def arrows(book: Book) -> None:
     )
 
 
-def _flat(arrows: Sequence[Sequence[float]]) -> list[float]:
-    return [float(x) for arrow in arrows for x in arrow]
-
-
 def _decimals(values: ArrayLike) -> Any:
     """Return float32 numbers as lists of the shortest decimals: 0.7 comes back as 0.7."""
     exact = np.asarray(values, np.float32)
@@ -153,14 +155,12 @@ def mixtures(book: Book) -> None:
     query, chosen = book.values["steps"].q[:1], book.values["sentence"]
 
     def mixture_of(sentence: str) -> Mixture:
-        keys = numbers(_KEYS[sentence], attention.CRANE_KEYS[sentence], LARGEST)
-        values = numbers(_VALUES[sentence], attention.CRANE_VALUES[sentence], LARGEST)
+        keys, values = _KEYS[sentence].numbers(), _VALUES[sentence].numbers()
         steps = attention.attend(query, keys, values, scaled=False, temperature=_temperature())
         ends = attention.tip_to_tail(steps.weights[0], values)
-        words = attention.CRANE_WORDS[sentence]
-        return Mixture(words, np.asarray(steps.weights[0]), values, np.asarray(ends))
+        return Mixture(_WORDS[sentence], np.asarray(steps.weights[0]), values, np.asarray(ends))
 
-    (other,) = set(attention.CRANE_WORDS) - {chosen}
+    (other,) = set(_WORDS) - {chosen}
     both = mixture_of(chosen), mixture_of(other)
     play(frames.mixing(both, "new crane", _PLANE), parameters.MIX_STEP)
 

@@ -12,7 +12,7 @@ from gpt2viz.app import output, parameters
 from gpt2viz.app.components import lines
 from gpt2viz.app.course.parts import TOKENS, Book, largest_gap, menu, picture, play, vectors
 from gpt2viz.app.course.questions import Check
-from gpt2viz.app.course.tables import table
+from gpt2viz.app.course.tables import Table
 from gpt2viz.app.course.written import equals
 from gpt2viz.app.frame import controls
 from gpt2viz.app.view import whole_text
@@ -74,7 +74,7 @@ def variants(book: Book) -> dict[str, Any]:
     labels, axes = attention.JOURNEY, ("x₁", "x₂", "x₃")
     left, right = st.columns([3, 1], gap="medium")
     with left:
-        x = table(parameters.VARIANTS_X, "Input", attention.JOURNEY_X, labels, axes)
+        x = Table(parameters.VARIANTS_X, "Input", attention.JOURNEY_X, labels, axes).draw()
     seed = menu("Seed", parameters.VARIANTS_SEED, range(10), right)
     outputs = heads.four_variants(x, nh=3, seed=seed)
     panels = [vectors(name, out, labels, axes, TOKENS) for name, out in outputs.items()]

@@ -18,7 +18,7 @@ from gpt2viz.analysis.sampling import surprise
 from gpt2viz.app import address, jobs, output, parameters, prose, run_cache
 from gpt2viz.app.course.parts import Book, pick, picture, vectors
 from gpt2viz.app.course.questions import Check
-from gpt2viz.app.course.tables import table
+from gpt2viz.app.course.tables import Table
 from gpt2viz.app.course.written import decimals, equals, latex_decimals
 from gpt2viz.app.jobs import Job
 from gpt2viz.app.literal import literal
@@ -72,7 +72,9 @@ def loss_by_hand(book: Book, text: str) -> dict[str, Any]:
     left, right = st.columns([3, 4], gap="large")
     with left:
         after = [f"after {letter}" for letter in learning.LETTERS]
-        logits = table(parameters.LEARN_LOGITS, "Logits", learning.LOGITS, after, learning.LETTERS)
+        logits = Table(
+            parameters.LEARN_LOGITS, "Logits", learning.LOGITS, after, learning.LETTERS
+        ).draw()
     read, targets = (part.flatten() for part in learning.words())
     costs = learning.cross_entropy(logits[read], targets)
     counts = np.asarray(targets != learning.IGNORED)

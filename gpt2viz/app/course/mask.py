@@ -12,7 +12,7 @@ from gpt2viz.app import address, output, parameters
 from gpt2viz.app.course import guess
 from gpt2viz.app.course.parts import Book, code, largest_gap, pairs, picture, play
 from gpt2viz.app.course.questions import Check
-from gpt2viz.app.course.tables import table
+from gpt2viz.app.course.tables import Table
 from gpt2viz.app.course.tokens import both_orders
 from gpt2viz.app.course.written import equals, latex
 from gpt2viz.labels import difference
@@ -28,9 +28,9 @@ def weights(book: Book) -> dict[str, Any]:
     labels = attention.SENTENCE
     left, right = st.columns([4, 5], gap="small")
     with left:
-        scaled = table(
+        scaled = Table(
             parameters.MASK_SCORES, "Scaled scores", attention.PRINTED_SCALED, labels, labels
-        )
+        ).draw()
         causal = st.toggle("Mask these scores", **address.switch(parameters.MASK_ON))
     shown = attention.hide_later(rows(scaled)) if causal else rows(scaled)
     weights = shown.softmax(dim=-1)

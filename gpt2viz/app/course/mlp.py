@@ -20,7 +20,7 @@ from gpt2viz.app.course.parts import (
     vectors,
 )
 from gpt2viz.app.course.questions import Check
-from gpt2viz.app.course.tables import table
+from gpt2viz.app.course.tables import Table
 from gpt2viz.app.course.written import bracket, equals, latex
 from gpt2viz.labels import numeral, percent
 from gpt2viz.textbook import heads, mlp
@@ -40,11 +40,11 @@ def linear(book: Book) -> dict[str, Any]:
     """Draw a linear layer whose numbers can be edited."""
     columns = st.columns([2, 3, 2])
     with columns[0]:
-        x = table(parameters.LIN_X, "x", mlp.LINEAR_X, ("x",), ("0", "1"))[0]
+        x = Table(parameters.LIN_X, "x", mlp.LINEAR_X, ("x",), ("0", "1")).draw()[0]
     with columns[1]:
-        weight = table(parameters.LIN_W, "W", mlp.LINEAR_WEIGHT, _OUT, ("0", "1"))
+        weight = Table(parameters.LIN_W, "W", mlp.LINEAR_WEIGHT, _OUT, ("0", "1")).draw()
     with columns[2]:
-        bias = table(parameters.LIN_B, "b", np.reshape(mlp.LINEAR_BIAS, (4, 1)), _OUT, ("b",))[:, 0]
+        bias = Table(parameters.LIN_B, "b", mlp.LINEAR_BIAS, _OUT, ("b",)).draw()[:, 0]
     result = mlp.linear(x, weight, bias)
     products = (
         rf"{bracket(latex(a))} \cdot {bracket(latex(w))}" for a, w in zip(x, weight[0], strict=True)
@@ -65,7 +65,7 @@ def walk(book: Book) -> None:
     """Draw a token passing through an MLP."""
     left, right = st.columns([3, 5], gap="medium")
     with left:
-        x = table(parameters.WALK_X, "x", (mlp.LINEAR_X,), ("x",), ("0", "1"))[0]
+        x = Table(parameters.WALK_X, "x", (mlp.LINEAR_X,), ("x",), ("0", "1")).draw()[0]
         seed = menu("Seed", parameters.WALK_SEED, range(10))
     with right:
         curve = pick("Curve", parameters.CURVE, list(mlp.CURVES))
@@ -82,7 +82,7 @@ def four_curves(book: Book) -> dict[str, Check]:
     xs = np.linspace(-4, 4, 161, dtype=np.float32)
     drawn = {name: np.asarray(f(rows(xs))) for name, f in mlp.CURVES.items()}
     curves("curves", "Four activation curves, f(x) over x", xs, drawn, ("x", "f(x)"))
-    at = table(parameters.CURVE_X, "At these x", (mlp.TABLE,), ("x",), tuple("abcde"))[0]
+    at = Table(parameters.CURVE_X, "At these x", (mlp.TABLE,), ("x",), tuple("abcde")).draw()[0]
     values = {name: np.asarray(f(rows(at))) for name, f in mlp.CURVES.items()}
     formats = dict.fromkeys(values, "%.4f")
     output.table({"x": at} | values, "Four curves at some x", formats=formats, of_run=False)
@@ -96,7 +96,7 @@ def blocks(book: Book, text: str) -> dict[str, str]:
     """Run six words through three blocks with equally many parameters."""
     left, right = st.columns([3, 1], gap="medium")
     with left:
-        x = table(parameters.BLOCKS_X, "Six words", JOURNEY_X, JOURNEY, _AXES)
+        x = Table(parameters.BLOCKS_X, "Six words", JOURNEY_X, JOURNEY, _AXES).draw()
     runs = mlp.run_blocks(x, menu("Seed", parameters.BLOCKS_SEED, range(10), right))
     (n,) = {ran.n_parameters for ran in runs.values()}
     book.write(text, n=n)

@@ -13,7 +13,7 @@ from gpt2viz.app import address, output, parameters, prose, run_cache
 from gpt2viz.app.course import guess
 from gpt2viz.app.course.parts import PLANE, Book, pick, picture, vectors
 from gpt2viz.app.course.questions import Check
-from gpt2viz.app.course.tables import table
+from gpt2viz.app.course.tables import Table
 from gpt2viz.app.course.written import decimals, equals
 from gpt2viz.labels import percent, pluralize
 from gpt2viz.textbook import logits
@@ -26,8 +26,10 @@ def four_words(book: Book) -> dict[str, Any]:
     left, right = st.columns([3, 5], gap="large")
     temperatures = [0.1, 0.5, 1.0, 2.0, 10.0]
     with left:
-        x = table(parameters.LAST_X, "Last vector", logits.LAST, ("last",), PLANE)
-        rows = table(parameters.LAST_ROWS, "A vocabulary of four", logits.EMBEDDING, _WORDS, PLANE)
+        x = Table(parameters.LAST_X, "Last vector", logits.LAST, ("last",), PLANE).draw()
+        rows = Table(
+            parameters.LAST_ROWS, "A vocabulary of four", logits.EMBEDDING, _WORDS, PLANE
+        ).draw()
         heat: float = st.selectbox(
             "Temperature t",
             help=prose.tip(

@@ -10,7 +10,7 @@ import streamlit as st
 from gpt2viz.app import parameters
 from gpt2viz.app.course.parts import Book, curves, pick, picture, play, vectors
 from gpt2viz.app.course.questions import Check
-from gpt2viz.app.course.tables import table
+from gpt2viz.app.course.tables import Table
 from gpt2viz.app.course.written import decimals, equals
 from gpt2viz.labels import bidi_isolate, label, power_of_ten
 from gpt2viz.pictures import frames
@@ -27,7 +27,7 @@ def stream(book: Book) -> dict[str, Any]:
     left, right = st.columns(2, gap="large")
     with left:
         start = (residual.STREAM, residual.ADDED)
-        both = table(parameters.STREAM, "The stream, and what is added", start, names, _FOUR)
+        both = Table(parameters.STREAM, "The stream, and what is added", start, names, _FOUR).draw()
     total = residual.add(both[0], both[1])
     with right:
         panel = vectors("x + f(x)", [*both, total], (*names, "sum"), _FOUR, ("", "channel"))
@@ -95,13 +95,13 @@ def lane(book: Book) -> dict[str, str]:
 
 def norm(_book: Book) -> dict[str, Any]:
     """Compute LayerNorm line by line; each line follows from those above it and the table."""
-    rows = table(
+    rows = Table(
         parameters.NORM,
         "x, gain and shift",
         (np.add(residual.STREAM, residual.ADDED).round(6), np.ones(4), np.zeros(4)),
         ("x", "gain γ", "shift β"),
         _FOUR,
-    )
+    ).draw()
     steps = residual.layer_norm(*rows)
     x, gain, shift = rows.astype(float)
     normed, variance = np.asarray(steps.normed, float), float(steps.variance)

@@ -7,7 +7,7 @@ import streamlit as st
 
 from gpt2viz.app import parameters
 from gpt2viz.app.course.parts import PLANE, TOKENS, Book, curves, pick, picture, vectors
-from gpt2viz.app.course.tables import table
+from gpt2viz.app.course.tables import Table
 from gpt2viz.labels import power_of_ten
 from gpt2viz.textbook import attention, rnn
 
@@ -16,9 +16,9 @@ def states(book: Book) -> None:
     """Draw the state after each of four words."""
     left, right = st.columns([2, 3], gap="large")
     with left:
-        x = table(
+        x = Table(
             parameters.RNN_X, "x: four words", attention.SENTENCE_X, attention.SENTENCE, PLANE
-        )
+        ).draw()
     states = rnn.run_rnn(x, rnn.W_X, rnn.W_H)
     with right:
         panel = vectors("state after each word", states, attention.SENTENCE, ("h₁", "h₂"), TOKENS)

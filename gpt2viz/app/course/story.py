@@ -15,9 +15,9 @@ from numpy.typing import ArrayLike
 
 from gpt2viz.analysis.sampling import softmax
 from gpt2viz.app import address, parameters, prose
-from gpt2viz.app.course import tables
 from gpt2viz.app.course.parts import TOKENS, Book, pairs, picture, vectors
 from gpt2viz.app.course.questions import Check
+from gpt2viz.app.course.tables import Table
 from gpt2viz.app.course.written import (
     bracket,
     decimals,
@@ -28,7 +28,6 @@ from gpt2viz.app.course.written import (
     latex_decimals,
     product,
 )
-from gpt2viz.app.parameters import ListParam
 from gpt2viz.arrays import Array
 from gpt2viz.labels import percent
 from gpt2viz.pictures.panel import Panel
@@ -45,28 +44,22 @@ HEAD_CHANNELS = ("0, out 1", "0, out 2", "1, out 1", "1, out 2")
 NEURONS = ("neuron 1", "neuron 2", "neuron 3")
 
 
-class _Table(NamedTuple):
-    """An editable table: its parameter, title and axes."""
-
-    parameter: ListParam
-    title: str
-    rows: Sequence[str]
-    columns: Sequence[str]
-
-
 #: The chapter of head 0 comes before there are others, so its tables' titles name no head.
-_EDITABLE: Mapping[str, _Table] = {
-    "tokens": _Table(parameters.TINY_WORDS, "Token table", VOCABULARY, CHANNELS),
-    "positions": _Table(parameters.TINY_PLACES, "Position vectors", "0123", CHANNELS),
-    "q0": _Table(parameters.TINY_Q0, "W_Q", _OUT, CHANNELS),
-    "k0": _Table(parameters.TINY_K0, "W_K", _OUT, CHANNELS),
-    "v0": _Table(parameters.TINY_V0, "W_V", _OUT, CHANNELS),
-    "q1": _Table(parameters.TINY_Q1, "W_Q of head 1", _OUT, CHANNELS),
-    "k1": _Table(parameters.TINY_K1, "W_K of head 1", _OUT, CHANNELS),
-    "v1": _Table(parameters.TINY_V1, "W_V of head 1", _OUT, CHANNELS),
-    "merge": _Table(parameters.TINY_MERGE, "W_O", CHANNELS, HEAD_CHANNELS),
-    "widen": _Table(parameters.TINY_WIDEN, "Into the hidden layer", NEURONS, (*CHANNELS, "bias")),
-    "back": _Table(parameters.TINY_BACK, "And back", CHANNELS, NEURONS),
+_EDITABLE: Mapping[str, Table] = {
+    name: Table(parameter, title, MADE[name], rows, columns, LARGEST)
+    for name, parameter, title, rows, columns in (
+        ("tokens", parameters.TINY_WORDS, "Token table", VOCABULARY, CHANNELS),
+        ("positions", parameters.TINY_PLACES, "Position vectors", "0123", CHANNELS),
+        ("q0", parameters.TINY_Q0, "W_Q", _OUT, CHANNELS),
+        ("k0", parameters.TINY_K0, "W_K", _OUT, CHANNELS),
+        ("v0", parameters.TINY_V0, "W_V", _OUT, CHANNELS),
+        ("q1", parameters.TINY_Q1, "W_Q of head 1", _OUT, CHANNELS),
+        ("k1", parameters.TINY_K1, "W_K of head 1", _OUT, CHANNELS),
+        ("v1", parameters.TINY_V1, "W_V of head 1", _OUT, CHANNELS),
+        ("merge", parameters.TINY_MERGE, "W_O", CHANNELS, HEAD_CHANNELS),
+        ("widen", parameters.TINY_WIDEN, "Into the hidden layer", NEURONS, (*CHANNELS, "bias")),
+        ("back", parameters.TINY_BACK, "And back", CHANNELS, NEURONS),
+    )
 }
 
 
@@ -104,12 +97,7 @@ def _run(book: Book) -> tuple[Reading, Mine]:
 
     Draws the names of changed tables that only other chapters show, with a button to reset them.
     """
-    mine = Mine(
-        {
-            name: tables.numbers(editable.parameter, MADE[name], LARGEST)
-            for name, editable in _EDITABLE.items()
-        }
-    )
+    mine = Mine({name: editable.numbers() for name, editable in _EDITABLE.items()})
     elsewhere = [name for name in _tables_shown_elsewhere(book.chapter) if name in mine.edited]
     if elsewhere and not book.values.get("way_back"):
         book.values["way_back"] = True  # a chapter may call this twice
@@ -137,19 +125,13 @@ def _reset() -> None:
         address.put(editable.parameter, ())
 
 
-def _field(name: str) -> None:
-    """Draw an editable table."""
-    parameter, title, rows, columns = _EDITABLE[name]
-    tables.table(parameter, title, MADE[name], rows, columns, LARGEST)
-
-
 def _fields(chapter: str) -> None:
     """Draw the tables of a chapter's step, two in a row."""
     names = _SHOWN_IN[chapter]
     for n in range(0, len(names), 2):
         for column, name in zip(st.columns(2, gap="medium"), names[n : n + 2], strict=False):
             with column:
-                _field(name)
+                _EDITABLE[name].draw()
 
 
 def _token_panel(title: str, values: ArrayLike, columns: Sequence[str] = CHANNELS) -> Panel:
@@ -169,7 +151,7 @@ def tokens(book: Book, text: str) -> dict[str, str]:
     book.write(text)
     left, right = st.columns(2, gap="medium")
     with left:
-        _field("tokens")
+        _EDITABLE["tokens"].draw()
     with right:
         picture("tiny_tokens", [_token_panel("token vectors", crane.tokens)], height=230)
     return {
@@ -185,7 +167,7 @@ def order(book: Book, text: str) -> dict[str, str]:
     book.write(text, as_made=mine.is_unchanged("tokens", "positions"))
     left, right = st.columns([2, 3], gap="medium")
     with left:
-        _field("positions")
+        _EDITABLE["positions"].draw()
     with right:
         panels = [_token_panel("token vectors", crane.tokens), _token_panel("their sum x", crane.x)]
         picture("tiny_order", panels, height=210)

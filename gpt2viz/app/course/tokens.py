@@ -13,7 +13,7 @@ from gpt2viz.anatomy import merges
 from gpt2viz.app import address, output, parameters, prose, run_cache
 from gpt2viz.app.course.parts import PLANE, SAME, TOKENS, Book, largest_gap, picture, play, vectors
 from gpt2viz.app.course.questions import Check
-from gpt2viz.app.course.tables import table
+from gpt2viz.app.course.tables import Table
 from gpt2viz.app.course.written import equals, latex
 from gpt2viz.app.literal import literal
 from gpt2viz.app.parameters import Text
@@ -58,21 +58,21 @@ def sums(book: Book, text: str) -> dict[str, Any]:
     """Draw the words of E3 in both orders, with or without position vectors added."""
     left, right = st.columns(2, gap="large")
     with left:
-        words = table(
+        words = Table(
             parameters.ORDER_WORDS,
             "Word vectors",
             embeddings.WORD_VECTORS,
             embeddings.WORDS,
             PLANE,
-        )
+        ).draw()
     with right:
-        positions = table(
+        positions = Table(
             parameters.ORDER_PLACES,
             "Position vectors",
             embeddings.POSITION_VECTORS,
             ("position 0", "position 1", "position 2"),
             PLANE,
-        )
+        ).draw()
     on = st.toggle("Add the position vectors", **address.switch(parameters.ORDER_ON))
     added = positions if on else np.zeros_like(positions)
     book.write(text)
