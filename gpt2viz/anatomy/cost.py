@@ -52,7 +52,7 @@ _PRODUCTS = {
     "mlp_up": ("MLP: widen", "MLP", "C"),
     "mlp_projected": ("MLP: back", "MLP", "F"),
     "mlp_output": ("MLP: back", "MLP", "F"),
-    "last_logits": ("logits", "head", "C"),
+    "last_logits": ("logits", "unembedding", "C"),
 }
 # … unless the model has this earlier stage, which the product computes then.
 _MADE_BEFORE = {

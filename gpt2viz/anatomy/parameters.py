@@ -12,7 +12,7 @@ from gpt2viz.model.config import ModelConfig
 class Component:
     """One part of the model: ``times`` copies of ``each`` parameters.
 
-    ``group`` is "embeddings", "attention", "MLP", "norms" or "head"; ``tensors`` names its
+    ``group`` is "embeddings", "attention", "MLP", "norms" or "unembedding"; ``tensors`` names its
     weights in the checkpoint, with their sizes.
     """
 
@@ -54,14 +54,14 @@ _PARTS = (
     ("layers.0.mlp.down_proj", "MLP: back", "MLP"),
     ("ln_f", "final norm", "norms"),
     ("norm", "final norm", "norms"),
-    ("lm_head", "head", "head"),
+    ("lm_head", "unembedding", "unembedding"),
 )
 
 
 def parts(config: ModelConfig) -> list[Component]:
     """Every part in the order of the data; their ``n_parameters`` sum to the model's.
 
-    A head tied to the token embeddings has none of its own: they are counted there.
+    An unembedding tied to the token embeddings has none of its own: they are counted there.
     """
     sizes = dict(config.tensors())
     result = []
@@ -75,7 +75,7 @@ def parts(config: ModelConfig) -> list[Component]:
         written = f"{short}: {' + '.join(map(_spell, own.values()))}"
         if module == "lm_head" and config.tie_word_embeddings:
             embedding = config.embedding_name.removesuffix(".weight")
-            own, name = {}, "head: tied"
+            own, name = {}, "unembedding: tied"
             written = f"lm_head: as {embedding}"
         each = sum(math.prod(size) for size in own.values())
         times = config.n_layer if in_layer else 1

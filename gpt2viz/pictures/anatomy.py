@@ -20,7 +20,7 @@ _ROLE: dict[str, Role] = {
     "attention": "value",
     "MLP": "second",
     "norms": "ink",
-    "head": "nan",
+    "unembedding": "nan",
 }
 
 

@@ -272,7 +272,7 @@ def test_zero_position_has_no_similarity() -> None:
 
 def test_bars_have_every_part_once() -> None:
     names = ["a", "b", "c"]
-    bars = part_bars("what", names, ["MLP", "head", "MLP"], [1, 2, 5000], "parameters")
+    bars = part_bars("what", names, ["MLP", "unembedding", "MLP"], [1, 2, 5000], "parameters")
     figure = drawn(bars, LIGHT)
     shown = {
         figure.layout.yaxis.ticktext[n]: (x, t)
@@ -280,4 +280,4 @@ def test_bars_have_every_part_once() -> None:
         for n, x, t in zip(bar.y, bar.x, bar.text, strict=True)
     }
     assert shown == {"a": (1, "<0.1 %"), "b": (2, "<0.1 %"), "c": (5000, "99.9 %")}
-    assert [bar.name for bar in figure.data] == ["MLP", "head"]
+    assert [bar.name for bar in figure.data] == ["MLP", "unembedding"]

@@ -80,7 +80,7 @@ def test_parameters_of_every_part_equal_transformers(
         ours[part.tensors.partition(":")[0]] += part.n_parameters
     assert ours == counted
     untied = "untied" in request.node.callspec.params["folder"]
-    assert listed[-1].name == ("head" if untied else "head: tied")
+    assert listed[-1].name == ("unembedding" if untied else "unembedding: tied")
     assert max(len(part.tensors) for part in listed) <= 32  # the room of a column at 1000 pixels
     assert len({part.n_parameters for part in listed if "c_attn" in part.tensors}) <= 1
 
@@ -89,7 +89,7 @@ def test_parameters_of_every_part_equal_transformers(
 def test_parts_sum_to_the_released_counts(total: int) -> None:
     result = parts(gpt2viz.GPT2Config(**RELEASED[total]))
     assert sum(part.n_parameters for part in result) == total
-    assert [part.n_parameters for part in result if part.group == "head"] == [0]
+    assert [part.n_parameters for part in result if part.group == "unembedding"] == [0]
 
 
 @pytest.mark.parametrize("n_tokens", [1, 5, 24])
