@@ -69,9 +69,8 @@ def _mask_after_softmax() -> dict[str, str]:
     }
 
 
-def close_rows(book: Book, text: str) -> None:
+def close_rows(book: Book) -> None:
     """Draw how the mask is applied to the scores, one row per step."""
-    book.write(text)
     states = attention.closing(book.values["scaled"])
     captions = ["No mask yet: each word looks at all four, and each row of weights sums to 1."]
     for n, word in enumerate(attention.SENTENCE):

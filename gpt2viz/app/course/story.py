@@ -145,10 +145,9 @@ _FISH = 3
 _IN_LATEX = (r"\text{thing}", r"\text{action}", r"\text{hand}_\rightarrow", r"\text{hand}_\uparrow")
 
 
-def tokens(book: Book, text: str) -> dict[str, str]:
+def tokens(book: Book) -> dict[str, str]:
     """Draw the token table, and the rows that the sentence reads from it."""
     crane, _ = _run(book)
-    book.write(text)
     left, right = st.columns(2, gap="medium")
     with left:
         _EDITABLE["tokens"].draw()
@@ -178,9 +177,8 @@ def order(book: Book, text: str) -> dict[str, str]:
     }
 
 
-def average(book: Book, text: str) -> None:
+def average(book: Book) -> None:
     """Draw the mean of each word and those before it: attention whose scores are all equal."""
-    book.write(text)
     x = _run(book)[0].x
     steps = attention.attend(0 * x, x, x, causal=True)
     hidden = steps.masked_scores.isneginf()
@@ -211,10 +209,9 @@ def crane(book: Book, text: str) -> dict[str, Any]:
     return {"best": _quote(best), "one": len(best) == 1}
 
 
-def by_hand(book: Book, text: str) -> dict[str, str]:
+def by_hand(book: Book) -> dict[str, str]:
     """Draw the tables of one head, and compute the weights and output of "fish"."""
     crane, mine = _run(book)
-    book.write(text)
     head = crane.free
     _fields(book.chapter)
     scaled, weights, values = (
@@ -239,10 +236,9 @@ def by_hand(book: Book, text: str) -> dict[str, str]:
     }
 
 
-def mask(book: Book, text: str) -> None:
+def mask(book: Book) -> None:
     """Draw scores and weights of all words, with the mask on."""
     head = _run(book)[0].heads[0]
-    book.write(text)
     hidden = head.masked_scores.isneginf()
     panels = [
         pairs("scaled scores", head.scaled_scores, SENTENCE, "score", hidden),
@@ -336,10 +332,9 @@ def _neuron_sum(row: ArrayLike, bias: float) -> str:
     return terms.removeprefix(" + ").strip()
 
 
-def residual(book: Book, text: str) -> dict[str, str]:
+def residual(book: Book) -> dict[str, str]:
     """Draw all vectors that are added to the stream of "fish", and their sum."""
     crane, _ = _run(book)
-    book.write(text)
     parts = {
         "token": crane.tokens,
         "position": crane.positions,
