@@ -6,6 +6,7 @@ from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 import torch
+import torch.nn.functional as F
 from numpy.typing import ArrayLike
 from torch import Tensor, nn
 
@@ -129,17 +130,13 @@ def plane(vectors: Tensor) -> Plane:
     """
     mean = vectors.mean(dim=0)
     _, sizes, directions = torch.linalg.svd(vectors - mean, full_matrices=False)
-    sizes, directions = _first_two(sizes), _first_two(directions)  # (2,), (2, C)
+    missing = max(0, 2 - len(sizes))  # there may be one direction alone
+    sizes = F.pad(sizes[:2], (0, missing))  # (2,)
+    directions = F.pad(directions[:2], (0, 0, 0, missing))  # (2, C)
     largest = directions.gather(1, directions.abs().argmax(dim=1, keepdim=True))  # (2, 1)
     seen = directions * largest.sign() * (sizes > 1e-6 * vectors.norm())[:, None]
     whole = ((vectors - mean) ** 2).sum()
     return Plane(mean, seen, sizes**2 / whole.clamp(min=1e-12))
-
-
-def _first_two(rows: Tensor) -> Tensor:
-    """The first two, padded with zeros."""
-    first = rows[:2]
-    return torch.cat([first, first.new_zeros(2 - len(first), *first.shape[1:])])
 
 
 def onto_plane(seen_from: Plane, vectors: Tensor) -> Tensor:

@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from numpy.typing import ArrayLike
 from torch import Tensor, nn
 
-from gpt2viz.arrays import Array, largest
+from gpt2viz.arrays import Array
 from gpt2viz.model.checkpoint import Model
 from gpt2viz.textbook.claims import Claim
 from gpt2viz.textbook.tensors import normal, randomize, rows
@@ -272,10 +272,6 @@ class Neurons(NamedTuple):
     bent: Array
     back: Array
     bias: Array
-
-    def strongest(self, n: int) -> list[int]:
-        """The ``n`` of largest absolute value after the activation, the largest first."""
-        return [int(neuron) for neuron in largest(abs(self.bent), n)]
 
 
 def neurons_at(model: Model, layer: int, stream: Array) -> Neurons:

@@ -207,7 +207,7 @@ def neurons(book: Book, text: str) -> dict[str, str]:
     view, layer = book.view, book.values["layer"]
     stream, adds = _row(view, "residual_mid", layer), _row(view, "mlp_output", layer)
     inside = neurons_at(view.model, layer, stream)
-    best = inside.strongest(_SHOWN)
+    best = largest(abs(inside.bent), _SHOWN)
     book.write(
         text,
         neurons=pluralize(len(inside.bent), "neurons"),
