@@ -172,23 +172,11 @@ def _nothing(_work: Work, *_given: Value) -> None:
     """The same numbers with other axes."""
 
 
-def _like(work: Work, x: Value, *_more: Value) -> None:
-    """As many numbers as a tensor has; a number needs no room."""
-    if isinstance(x, Tensor):
-        work.make(tuple(x.shape))
-        work.cast(x)
-
-
-def _joined(work: Work, *values: Value) -> None:
-    """The shape to which tensors broadcast, as element by element."""
-    if any(isinstance(x, Tensor) for x in values):
-        work.make(joint(*values))
-        work.cast(*values)
-
-
-def joint(*values: Value) -> tuple[int, ...]:
-    """The shape to which the tensors among these values broadcast. Raises as ``broadcast``."""
-    return broadcast([tuple(x.shape) for x in values if isinstance(x, Tensor)])
+def _joint(work: Work, *given: Value) -> None:
+    """As many numbers as one tensor has, or as several broadcast to; none where there is none."""
+    if shapes := [tuple(x.shape) for x in given if isinstance(x, Tensor)]:
+        work.make(broadcast(shapes))
+        work.cast(*given)
 
 
 def broadcast(shapes: list[tuple[int, ...]]) -> tuple[int, ...]:
@@ -240,7 +228,7 @@ def _operator(sign: str) -> Function:
         for x in both:
             if not isinstance(x, Tensor):
                 number(x)
-        _joined(work, *both)
+        _joint(work, *both)
 
     return Function(run, room)
 
@@ -292,7 +280,7 @@ def _room_of_einsum(work: Work, equation: str, *tensors: Tensor) -> None:
     if len(set(result)) < len(result) or not set(result) <= sizes.keys():
         raise Misfit(f"'{result}' must name axes of the tensors, each once.")
     for x in tensors:  # each may be copied, with its axes in another order
-        _like(work, x)
+        _joint(work, x)
     made = tuple(sizes[axis] for axis in result)
     work.make(made, read=math.prod(sizes.values()) // 64)
     work.make(made)  # and so may the result
@@ -366,7 +354,7 @@ def _room_of_turn(_work: Work, x: Tensor) -> None:
 
 
 def _either(of_tensor: Callable[[Tensor], Tensor], of_number: Callable[[float], float]) -> Function:
-    return Function(lambda a: (of_tensor if isinstance(a, Tensor) else of_number)(a), _like)
+    return Function(lambda a: (of_tensor if isinstance(a, Tensor) else of_number)(a), _joint)
 
 
 _TURN = Function(lambda x: x.T, _room_of_turn)
@@ -381,14 +369,14 @@ FUNCTIONS: Mapping[str, Function] = MappingProxyType(
             lambda work, size, _value: work.make(size),
         ),
         "arange": Function(lambda end: torch.arange(end), lambda work, end: work.make((end,))),
-        "ones_like": Function(lambda x: torch.ones(x.shape), _like),
-        "zeros_like": Function(lambda x: torch.zeros(x.shape), _like),
-        "where": Function(lambda condition, a, b: torch.where(condition, a, b), _joined),
+        "ones_like": Function(lambda x: torch.ones(x.shape), _joint),
+        "zeros_like": Function(lambda x: torch.zeros(x.shape), _joint),
+        "where": Function(lambda condition, a, b: torch.where(condition, a, b), _joint),
         "linear": Function(lambda x, weight: x @ weight.mT, _room_of_linear),
         "embedding": Function(
             lambda ids, table: table[ids], lambda work, ids, table: _room_of_item(work, table, ids)
         ),
-        "softmax": Function(lambda x, dim: x.softmax(dim), _like),
+        "softmax": Function(lambda x, dim: x.softmax(dim), _joint),
         **{"sqrt": _either(torch.sqrt, math.sqrt), "exp": _either(torch.exp, math.exp)},
         **{"log": _either(torch.log, math.log), "log2": _either(torch.log2, math.log2)},
         **{"add": _operator("+"), "sub": _operator("-"), "mul": _operator("*")},
@@ -405,22 +393,22 @@ FUNCTIONS: Mapping[str, Function] = MappingProxyType(
             lambda x, dim=0: x.unbind(dim), lambda work, x, dim: work.make((x.shape[dim],))
         ),
         **{"sum": _reduce(torch.sum), "mean": _reduce(torch.mean), "amax": _reduce(torch.amax)},
-        "tril": Function(lambda x, diagonal=0: x.tril(diagonal), _like),
-        "triu": Function(lambda x, diagonal=0: x.triu(diagonal), _like),
-        "masked_fill": Function(lambda x, mask, value: x.masked_fill(mask, value), _joined),
+        "tril": Function(lambda x, diagonal=0: x.tril(diagonal), _joint),
+        "triu": Function(lambda x, diagonal=0: x.triu(diagonal), _joint),
+        "masked_fill": Function(lambda x, mask, value: x.masked_fill(mask, value), _joint),
         **{"transpose": _SWAP, "swapaxes": _SWAP, "t": _TURN},
         "permute": Function(lambda x, *dims: x.permute(dims), _nothing),
         "reshape": Function(lambda x, *shape: x.reshape(shape), _room_of_reshape),
         "view": Function(_view, _filled),
         "flatten": Function(
-            lambda x, start_dim=0, end_dim=-1: x.flatten(start_dim, end_dim), _like
+            lambda x, start_dim=0, end_dim=-1: x.flatten(start_dim, end_dim), _joint
         ),
         "unsqueeze": Function(
             lambda x, dim: x.unsqueeze(dim), lambda work, x, _dim: work.make((1, *x.shape))
         ),
-        "contiguous": Function(lambda x: x.contiguous(), _like),
+        "contiguous": Function(lambda x: x.contiguous(), _joint),
         "size": Function(lambda x, dim: x.shape[dim], _nothing),
-        "bool": Function(lambda x: x.bool(), _like),
+        "bool": Function(lambda x: x.bool(), _joint),
         "float": _either(lambda x: x.to(torch.float32), float),
     }
 )
@@ -444,4 +432,4 @@ OPERATORS: Mapping[str, Function] = MappingProxyType(
 )
 #: ``x[index]``, and ``~x``.
 ITEM = Function(lambda values, index: values[index], _room_of_item)
-INVERT = Function(lambda inverted: ~inverted, _like)
+INVERT = Function(lambda inverted: ~inverted, _joint)
