@@ -27,7 +27,6 @@ from gpt2viz.textbook.operations import (
     INVERT,
     ITEM,
     NO_METHODS,
-    OPERATORS,
     Function,
     Misfit,
     Value,
@@ -53,9 +52,10 @@ _WAYS = (
 )
 _ALLOWED = re.compile(r"""[A-Za-z0-9_\s+\-*/@()\[\],.:=<>!~&|"']*""")
 _OPERATORS: Mapping[type[ast.AST], str] = {
-    **{ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.FloorDiv: "//"},
-    **{ast.Pow: "**", ast.MatMult: "@", ast.BitAnd: "&", ast.BitOr: "|"},
-    **{ast.Eq: "==", ast.NotEq: "!=", ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">="},
+    **{ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.Div: "div", ast.Pow: "pow"},
+    **{ast.FloorDiv: "floor_divide", ast.MatMult: "matmul"},
+    **{ast.BitAnd: "bitwise_and", ast.BitOr: "bitwise_or"},
+    **{ast.Eq: "eq", ast.NotEq: "ne", ast.Lt: "lt", ast.LtE: "le", ast.Gt: "gt", ast.GtE: "ge"},
 }
 _CONSTANTS: Mapping[str, float] = {"inf": math.inf, "pi": math.pi}
 #: Modules that may prefix a function's name, as in PyTorch; the prefix is ignored.
@@ -191,16 +191,16 @@ class _Evaluation(ast.NodeVisitor):
         raise self._unknown(node, node.id, [*self.names, *_CONSTANTS, *FUNCTIONS])
 
     def visit_BinOp(self, node: ast.BinOp) -> Value:
-        sign = _OPERATORS.get(type(node.op))
-        if sign is None:
+        name = _OPERATORS.get(type(node.op))
+        if name is None:
             raise self._error(node, "this operation has no meaning here.")
         left, right = self.visit(node.left), self.visit(node.right)
-        return self._do(node, OPERATORS[sign], left, right)
+        return self._do(node, FUNCTIONS[name], left, right)
 
     def visit_UnaryOp(self, node: ast.UnaryOp) -> Value:
         x: Value = self.visit(node.operand)
         if isinstance(node.op, ast.USub):
-            return self._do(node, OPERATORS["*"], x, -1)
+            return self._do(node, FUNCTIONS["mul"], x, -1)
         if isinstance(node.op, ast.Invert):
             return self._do(node, INVERT, x)
         if isinstance(node.op, ast.UAdd):
@@ -208,11 +208,11 @@ class _Evaluation(ast.NodeVisitor):
         raise self._error(node, "not has no meaning here; ~ turns True and False round.")
 
     def visit_Compare(self, node: ast.Compare) -> Value:
-        sign = _OPERATORS.get(type(node.ops[0]))
-        if sign is None or len(node.ops) > 1:
+        name = _OPERATORS.get(type(node.ops[0]))
+        if name is None or len(node.ops) > 1:
             raise self._error(node, "compare two things, with ==, !=, <, <=, > or >=.")
         left, right = self.visit(node.left), self.visit(node.comparators[0])
-        return self._do(node, OPERATORS[sign], left, right)
+        return self._do(node, FUNCTIONS[name], left, right)
 
     def visit_Call(self, node: ast.Call) -> Value:
         called, first = self._resolve_call(node.func)

@@ -194,32 +194,32 @@ def broadcast(shapes: list[tuple[int, ...]]) -> tuple[int, ...]:
 _WHOLE = 10**15
 
 _ON_NUMBERS: dict[str, Callable[[Any, Any], Any]] = {
-    "+": operator.add,
-    "-": operator.sub,
-    "*": operator.mul,
-    "/": operator.truediv,
-    "//": operator.floordiv,
-    "**": lambda a, b: a**b if isinstance(b, int) and 0 <= b <= 16 else float(a) ** float(b),
-    "==": operator.eq,
-    "!=": operator.ne,
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-    "&": operator.and_,
-    "|": operator.or_,
+    "add": operator.add,
+    "sub": operator.sub,
+    "mul": operator.mul,
+    "div": operator.truediv,
+    "floor_divide": operator.floordiv,
+    "pow": lambda a, b: a**b if isinstance(b, int) and 0 <= b <= 16 else float(a) ** float(b),
+    "eq": operator.eq,
+    "ne": operator.ne,
+    "lt": operator.lt,
+    "le": operator.le,
+    "gt": operator.gt,
+    "ge": operator.ge,
+    "bitwise_and": operator.and_,
+    "bitwise_or": operator.or_,
 }
-_ON_TENSORS = _ON_NUMBERS | {"**": operator.pow}
+_ON_TENSORS = _ON_NUMBERS | {"pow": operator.pow}
 
 
-def _operator(sign: str) -> Function:
-    """``input sign other``: element by element."""
+def _operator(name: str) -> Function:
+    """``input + other`` and so on: element by element."""
 
     def run(input: Value, other: Value) -> Value:
         if isinstance(input, Tensor) or isinstance(other, Tensor):
-            of_tensors: Tensor = _ON_TENSORS[sign](input, other)
+            of_tensors: Tensor = _ON_TENSORS[name](input, other)
             return of_tensors
-        result = _ON_NUMBERS[sign](input, other)
+        result = _ON_NUMBERS[name](input, other)
         if isinstance(result, complex) or (isinstance(result, int) and abs(result) > _WHOLE):
             raise Misfit("this number can't be used here.")
         return number(result)
@@ -379,10 +379,7 @@ FUNCTIONS: Mapping[str, Function] = MappingProxyType(
         "softmax": Function(lambda x, dim: x.softmax(dim), _joint),
         **{"sqrt": _either(torch.sqrt, math.sqrt), "exp": _either(torch.exp, math.exp)},
         **{"log": _either(torch.log, math.log), "log2": _either(torch.log2, math.log2)},
-        **{"add": _operator("+"), "sub": _operator("-"), "mul": _operator("*")},
-        **{"div": _operator("/"), "pow": _operator("**"), "eq": _operator("==")},
-        **{"ne": _operator("!="), "lt": _operator("<"), "le": _operator("<=")},
-        **{"gt": _operator(">"), "ge": _operator(">=")},
+        **{name: _operator(name) for name in _ON_NUMBERS},
         "matmul": Function(lambda left, right: left @ right, _room_of_product),
         "bmm": Function(lambda left, right: left @ right, _room_of_bmm),
         "einsum": Function(
@@ -426,9 +423,6 @@ ATTRIBUTES: Mapping[str, Function] = MappingProxyType(
         "mT": Function(lambda x: x.mT, _room_of_swap),
         "shape": Function(lambda x: tuple(x.shape), _nothing),
     }
-)
-OPERATORS: Mapping[str, Function] = MappingProxyType(
-    {sign: _operator(sign) for sign in _ON_NUMBERS} | {"@": FUNCTIONS["matmul"]}
 )
 #: ``x[index]``, and ``~x``.
 ITEM = Function(lambda values, index: values[index], _room_of_item)
