@@ -93,8 +93,7 @@ for (const [which, more, width, each] of [
   })
 
 test("no cell is found outside a panel", () => {
-  const { look } = layout()
-  const { boxes: [{ x, y, w, h }] } = look
+  const { look } = layout(), { boxes: [{ x, y, w, h }] } = look
   for (const [left, top] of [[x - 0.1, y + 5], [x + w, y + 5], [x + 5, y - 0.1], [x + 5, y + h]])
     assert.equal(under(positionAt(look, left, top)), null)
 })
@@ -166,9 +165,8 @@ test("a title wraps into as many lines as it needs, above the matrix", () => {
 test("a matrix without a colour bar has the ends of its scale above it", () => {
   const p = { ...read(message([0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11], [])), across: 2, tallest: 90,
     legend: [], ranged: true }
-  for (const panel of p.panels)
-    Object.assign(panel,
-      { title: "", part: [], rowEnds: [], columnEnds: [], low: -8.3061, high: 47 })
+  const bare = { title: "", part: [], rowEnds: [], columnEnds: [], low: -8.3061, high: 47 }
+  p.panels.forEach((panel) => Object.assign(panel, bare))
   assert.deepEqual(plan(p, 400, letters).boxes.map(({ title }) => title),
     [["−8.31 to 47"], ["−8.31 to 47"]])
 })
@@ -418,17 +416,19 @@ test("focusing a picture sends pending choices, for the server's full descriptio
   assert.deepEqual(sent, ["popstate"])
 })
 
-test("the colour bar's title overlaps no tick and isn't cut, however long it is", () => {
+test("the colour bar's title is beside its ticks and isn't cut, however long it is", () => {
   const bar = "difference of weights".repeat(3)
   for (const [low, high, shown] of [[0, 1, ["0", "0.5", "1"]], [0, 0.03, ["0", "0.03"]],
     [-0.705, 0.705, ["−0.705", "0", "0.705"]]]) {
-    const drawn = [], edges = [], pen = { createLinearGradient: () => ({ addColorStop() {} }),
-      measureText: (text) => ({ width: letters(text) }), fillText: (text) => drawn.push(text),
+    const drawn = [], edges = [], ends = [], pen = {
+      createLinearGradient: () => ({ addColorStop() {} }),
+      measureText: (text) => ({ width: letters(text) }),
+      fillText: (text, x) => drawn.push(text) && x && ends.push(x + letters(text)),
       translate: (x) => edges.push(x + 6) }
     for (const name of ["fillRect", "strokeRect", "save", "rotate", "restore"]) pen[name] = () => {}
     const { p, look } = layout({ bar, low, high })
     colorBar(pen, { ...p, scale: [] }, look)
     assert.deepEqual(drawn, [...shown, bar])
-    assert.ok(edges[0] <= 800)
+    assert.ok(Math.max(...ends) + 5 < edges[0] - 12 && edges[0] <= 800)
   }
 })

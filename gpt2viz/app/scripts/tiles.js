@@ -71,7 +71,7 @@ const short = (value) => String(Number(value.toPrecision(3))).replace("-", "−"
 
 // The room of a colour bar, whose name is beside its numbers if it is longer than the bar.
 const barRoom = ({ low, high }, measure) =>
-  Math.max(BAR, 42 + longest([low, high].map(short), measure))
+  Math.max(BAR, 46 + longest([low, high].map(short), measure))
 
 // The left edges of `across` panels side by side, and the largest width of each.
 function slots(p, room, across, rooms) {
@@ -237,9 +237,9 @@ export function colorBar(pen, p, { boxes, across }) {
   for (const share of [0, .5, 1]) {
     const number = short(low + share * (high - low))
     const end = x + 14 + pen.measureText(number).width
-    if (share === .5 && end > x + 44 - FONT / 2) continue
+    if (share === .5 && end > x + 44 - FONT) continue
     pen.fillText(number, x + 14, y + h - share * (h - 10) - 5)
-    if (long > h - 2 * ROW) beside = Math.max(beside, end + 8)
+    if (long > h - 2 * ROW) beside = Math.max(beside, end + FONT)
   }
   upwards(pen, p.bar, beside, fits ? y + h / 2 : y, fits ? "center" : "right")
 }
