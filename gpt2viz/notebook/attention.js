@@ -1,6 +1,6 @@
 // Attention in a file: the map of all heads and the chosen head, drawn by the app's own scripts.
 
-import { bitsOf, inflated, overPicture, panelsOf } from "../app/scripts/matrices.js"
+import { bitsOf, inflated, legendOf, lineData, overPicture } from "../app/scripts/matrices.js"
 import { rgb } from "../app/scripts/matrix.js"
 import { edges, pooled } from "../app/scripts/pooling.js"
 
@@ -69,34 +69,22 @@ async function drawHead(view) {
     stored.columns, down.cells, across.cells)
   Object.assign(view, { down, across })
   const blocks = [down, across].some(({ tokens }) => tokens.length - 1 < tokens.at(-1) - tokens[0])
-  const drawn = { layer, head, blocks, ...blocked }
+  const data = dataOf(view, { layer, head, blocks, ...blocked })
   offer(view, blocks)
   describeBlocks(view, stored, blocks)
-  if (view.lined && !blocks) drawLines(view, drawn)
-  else drawTiles(view, drawn)
+  if (view.lined && !blocks) drawLines(view, data)
+  else view.draw.tiles({ data, parentElement: view.page,
+    setTriggerValue: (name, sent) => (name === "cell" ? pin : zoom)(view, sent) })
 }
 
 const titleOf = ({ layer, head }) => `Layer ${layer} · Head ${head}`
 
-function drawTiles(view, drawn) {
-  const header = headerOf(view, drawn), { shown: values, hidden } = drawn
-  const data = { ...header, panels: panelsOf(header), values, masked: (n) => hidden[n] }
-  view.draw.tiles({ data, parentElement: view.page,
-    setTriggerValue: (name, sent) => (name === "cell" ? pin : zoom)(view, sent) })
-}
-
 // The same numbers as lines; only for a part whose cells are single tokens.
-function drawLines(view, drawn) {
-  const { page, lines, down, across, queries, keys, token, large } = view, title = titleOf(drawn)
-  const ends = (axis, names) => namesOf(axis, names).map((name, n) =>
-    [axis.tokens[n], name.slice(name.indexOf(" ") + 1)])
-  const [part] = partOf(view)
+function drawLines(view, p) {
+  const { page, lines, colors } = view, [{ title, part: [part] }] = p.panels
   page.querySelector("[data-part=title]").textContent = part ? `${title}, ${part}` : title
-  view.draw.lines({ parentElement: page, data: { ...lines, shows: title,
-    alt: `${title}. ${lines.alt}`, quantity: large.panels[0].quantity,
-    matrices: [{ name: title, values: drawn.shown, hidden: drawn.hidden }],
-    queries: ends(down, queries), keys: ends(across, keys),
-    chosen: blockOf(down, token), colors: view.colors.lines },
+  const look = { ...lines, colors: colors.lines, shows: title, alt: `${title}. ${lines.alt}` }
+  view.draw.lines({ data: lineData(p, [0], [title], look), parentElement: page,
     setTriggerValue: (_, row) => pin(view, { row }) })
 }
 
@@ -187,21 +175,17 @@ function hiddenIn({ hidden, queries, keys }, { rows, columns }) {
   return full ? hidden.whole : hidden.blocks
 }
 
-// The header of the large picture's message.
-function headerOf(view, { layer, head, blocks, hidden, shown }) {
-  const { large, colors, token, down, across, queries, keys } = view
+// The data of the large picture.
+function dataOf(view, { layer, head, blocks, hidden, shown }) {
+  const { large, colors, token, down, across, queries, keys } = view, { special } = colors.large
   const row = blockOf(down, token), rows = namesOf(down, queries), columns = namesOf(across, keys)
-  const special = colors.large.special.map(({ name, color, other }) => [name, [color, other]])
-  const present = [hidden.some(Boolean), shown.some(Number.isNaN),
-    shown.some((n, at) => !hidden[at] && Math.abs(n) === Infinity)]
-  const grid = { ...large.grids[0], rows, columns, rowEnds: rows, columnEnds: columns,
-    square: queries.length === keys.length,
-    frame: row < 0 ? null : [row, row, 0, columns.length - 1] }
-  const title = titleOf({ layer, head })
-  const panel = { ...large.panels[0], title, name: title, part: partOf(view),
+  const values = Float32Array.from(shown), title = titleOf({ layer, head })
+  const panel = { ...large.grids[0], ...large.panels[0], title, name: title, part: partOf(view),
+    rows, columns, rowEnds: rows, columnEnds: columns, square: queries.length === keys.length,
+    frame: row < 0 ? null : [row, row, 0, columns.length - 1], start: 0,
     quantity: blocks ? `${view.ofBlock} of this block:` : large.panels[0].quantity }
-  return { ...large, ...colors.large, grids: [grid], panels: [panel],
-    legend: special.filter((_, n) => present[n]),
+  return { ...large, ...colors.large, panels: [panel], values, masked: (n) => hidden[n],
+    legend: legendOf(special, [special[0].name], { values, hidden, starts: [0] }),
     tallest: Math.max(240, Math.min(innerHeight - 230, 640)) }
 }
 

@@ -2,7 +2,7 @@
 
 import { fixed, make } from "../app/scripts/make.js"
 import { shade } from "../app/scripts/matrix.js"
-import { decimalsOf, inflate, panelsOf } from "../app/scripts/matrices.js"
+import { decimalsOf, inflate, panelsOf, rangeOf } from "../app/scripts/matrices.js"
 import { edges, pooled } from "../app/scripts/pooling.js"
 import { continuation, forward, likeliest, predict, softmax } from "./network.js"
 import { bytesOf, readWeights } from "./packed.js"
@@ -68,20 +68,17 @@ function picture(view, header) {
       columnEnds: pairs && shared.columnEnds.length ? names : [],
       frame: pairs ? [query, query, key, key] : [row, row, 0, hs - 1] }
   })
-  const panels = header.panels.map((panel, n) => ({ ...panel, grid: n, ...range(panel, parts[n]) }))
+  const panels = header.panels.map((panel, n) => {
+    const scale = panel.quantity === "attention weight" ? "unit" : "signed"
+    const [low, high] = rangeOf({ scale, least: 0 }, parts[n])
+    return { ...panel, grid: n, low, high }
+  })
   const hidden = parts.flatMap((values, n) => Array.from(values, (_, cell) =>
     view.about.masked.includes(header.panels[n].name) && hiddenIn(T, causal)(cell)))
   return { ...header, panels: panelsOf({ grids, panels }), values: parts.flatMap((x) => [...x]),
     masked: (n) => hidden[n], legend: hidden.some(Boolean) ? header.legend : [],
     alt: `${header.alt} of layer ${layer}, head ${head}.`,
     decimals: decimalsOf(Math.max(...panels.map(({ high }) => high))) }
-}
-
-function range(panel, values) {
-  if (panel.quantity === "attention weight") return {}
-  const high = values.reduce((most, x) => Number.isFinite(x) ? Math.max(most, Math.abs(x)) : most,
-    0) || 1
-  return { low: -high, high }
 }
 
 /** @returns {[number, number]} the chosen layer and head */

@@ -2,8 +2,9 @@ import assert from "node:assert/strict"
 import { test } from "node:test"
 
 import {
-  asLines, leftOut, line, lineData, middle, pitch, splitName, step, strongest, describeToken,
+  asLines, leftOut, line, middle, pitch, step, strongest, describeToken,
 } from "../../gpt2viz/app/scripts/lines.js"
+import { lineData, splitName } from "../../gpt2viz/app/scripts/matrices.js"
 
 const tokens = (n) => Array.from({ length: n }, (_, index) => [index + 10, `t${index}`])
 
@@ -87,9 +88,7 @@ test("a cell at the threshold has a line, despite rounding; a masked one has non
 })
 
 test("a name splits into position and label, which may be a number itself", () => {
-  assert.deepEqual(splitName("12 ·cat"), [12, "·cat"])
-  assert.deepEqual(splitName("7 7 up"), [7, "7 up"])
-  assert.deepEqual(splitName("3"), [3, "3"])
+  assert.deepEqual(["12 ·cat", "7 7 up", "3"].map(splitName), [[12, "·cat"], [7, "7 up"], [3, "3"]])
 })
 
 test("panels become matrices of one picture, with the chosen row", () => {

@@ -1,11 +1,11 @@
 // One head of a layer, as a matrix or as lines, and its description. Another head is drawn from the
 // weights of all heads, if they were sent.
 
-import drawLines, { html as linesHtml, lineData, splitName } from "./lines.js"
+import drawLines, { html as linesHtml } from "./lines.js"
 import { setLens } from "./lens.js"
 import { make } from "./make.js"
 import { zoomOf } from "./matrix.js"
-import { crop, openMessage, parsePart, readMatrices } from "./matrices.js"
+import { crop, lineData, openMessage, parsePart, readMatrices, splitName } from "./matrices.js"
 import { choose, current, sender, takePart } from "./state.js"
 import drawTiles, { html as tilesHtml, offersPart } from "./tiles.js"
 

@@ -16,23 +16,6 @@ export const html = `
 const BORDERS = ["none", "dashed", "dotted", "double"]
 const SIDES = { q: ["queries", "query", "looks at"], k: ["keys", "key", "is looked at by"] }
 
-/** A token's position in the text, and its label: a name has both, unless the label is the
- * position. */
-export const splitName = (name) => [parseInt(name), name.slice(name.indexOf(" ") + 1)]
-
-/** The panels with these indices and `names` as one picture of lines; `settings` are those that
- * Python sends for lines: see components/lines.py. */
-export function lineData(p, numbers, names, settings) {
-  const panels = numbers.slice(0, names.length).map((n) => p.panels[n])
-  const [{ rows, columns, quantity, frame }] = panels, size = rows.length * columns.length
-  return { ...settings, quantity, queries: rows.map(splitName), keys: columns.map(splitName),
-    chosen: frame && frame[0] === frame[1] ? frame[0] : -1,
-    colors: settings.colors.slice(0, panels.length),
-    matrices: panels.map(({ start }, n) => ({
-      name: names[n], values: p.values.subarray(start, start + size),
-      hidden: Array.from({ length: size }, (_, cell) => p.masked(start + cell)) })) }
-}
-
 // Matrices that are `wide` cells wide as lines: the `threshold`, the least number that gets a line,
 // so that there aren't too many, the least drawn while nothing is hovered over, and the share that
 // is left out. The widest line stands for `peak`, or for the largest number if that is

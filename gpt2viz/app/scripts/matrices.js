@@ -131,8 +131,8 @@ export function cellsOf({ panels, values, masked }, shown) {
   return { values: numbers, hidden, starts }
 }
 
-// The range that all panels share: `shared_range`.
-function rangeOf({ scale, least }, values) {
+/** The range that all panels share: `shared_range`. */
+export function rangeOf({ scale, least }, values) {
   if (scale === "unit") return [0, 1]
   const peak = values.reduce((most, value) =>
     Number.isFinite(value) ? Math.max(most, Math.abs(value)) : most, least) || 1
@@ -142,10 +142,11 @@ function rangeOf({ scale, least }, values) {
 /** Two decimals, or as many as show two digits of the largest number. */
 export const decimalsOf = (high) => Math.min(8, Math.max(2, 1 - Math.floor(Math.log10(high))))
 
-// The kinds of visible cells without a colour on the scale, panel by panel.
-function legendOf({ zooms, special }, { values, hidden, starts }) {
+/** The kinds of visible cells without a colour on the scale, panel by panel; `masked` are the names
+ * of the panels' masked cells. */
+export function legendOf(special, masked, { values, hidden, starts }) {
   const names = new Map()
-  zooms.masked.forEach((name, panel) => {
+  masked.forEach((name, panel) => {
     const seen = [false, false, false]
     for (let n = starts[panel]; n < (starts[panel + 1] ?? values.length); n++) {
       seen[0] ||= Boolean(hidden[n])
@@ -156,6 +157,23 @@ function legendOf({ zooms, special }, { values, hidden, starts }) {
       seen[kind] && names.set(kind ? ofAll : name, [color, other]))
   })
   return [...names]
+}
+
+/** A token's position in the text, and its label: a name has both, unless the label is the
+ * position. */
+export const splitName = (name) => [parseInt(name), name.slice(name.indexOf(" ") + 1)]
+
+/** The panels with these indices and `names` as one picture of lines; `settings` are those that
+ * Python sends for lines: see components/lines.py. */
+export function lineData(p, numbers, names, settings) {
+  const panels = numbers.slice(0, names.length).map((n) => p.panels[n])
+  const [{ rows, columns, quantity, frame }] = panels, size = rows.length * columns.length
+  return { ...settings, quantity, queries: rows.map(splitName), keys: columns.map(splitName),
+    chosen: frame && frame[0] === frame[1] ? frame[0] : -1,
+    colors: settings.colors.slice(0, panels.length),
+    matrices: panels.map(({ start }, n) => ({
+      name: names[n], values: p.values.subarray(start, start + size),
+      hidden: Array.from({ length: size }, (_, cell) => p.masked(start + cell)) })) }
 }
 
 // The distinct grids, and the index of each grid among them.
@@ -187,7 +205,7 @@ export function crop(p, part) {
   })
   const [most, limit] = zooms.grows ?? []
   return { ...p, panels, grids, values, masked: (n) => hidden[n], decimals: decimalsOf(high),
-    legend: zooms.legend ? legendOf(p, cells) : [],
+    legend: zooms.legend ? legendOf(p.special, zooms.masked, cells) : [],
     tallest: most ? Math.min(most * panels[0].rows.length, limit) : p.tallest }
 }
 

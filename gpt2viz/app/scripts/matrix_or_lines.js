@@ -1,7 +1,9 @@
 // Matrices, or the same numbers as lines, as chosen, without a request to the server.
 
-import drawLines, { html as linesHtml, lineData } from "./lines.js"
-import { crop, partInWords, parsePart, readMatrices, formatPart } from "./matrices.js"
+import drawLines, { html as linesHtml } from "./lines.js"
+import {
+  crop, formatPart, lineData, parsePart, partInWords, readMatrices,
+} from "./matrices.js"
 import { current, sender, sendPending, takePart } from "./state.js"
 import drawTiles, { html as tilesHtml, offersPart } from "./tiles.js"
 
