@@ -372,21 +372,21 @@ class Spread(NamedTuple):
 
 
 @lru_cache(maxsize=32)
-def score_variance(hs: int, n_pairs: int = 40_000, seed: int = 0) -> tuple[float, float]:
-    """Variance of q·k, and of q·k / √hs, for random q and k (n_pairs, hs).
+def score_variance(hs: int) -> tuple[float, float]:
+    """Variance of q·k, and of q·k / √hs, for random q and k (40000, hs).
 
     Each of their numbers is drawn from a normal distribution of variance 1, so that q·k is a sum
     of hs products of variance 1: its variance is hs (Vaswani et al. 2017, footnote 4).
     """
-    q, k = normal(2, n_pairs, hs, seed=seed)
-    scores = (q * k).sum(dim=-1)  # (n_pairs,)
+    q, k = normal(2, 40_000, hs, seed=0)
+    scores = (q * k).sum(dim=-1)  # (40000,)
     return float(scores.var()), float((scores / math.sqrt(hs)).var())
 
 
-def random_scores(hs: int, n_draws: int = SCALE_DRAWS, n_keys: int = 8, seed: int = 0) -> Tensor:
-    """The scores (n_draws, n_keys) of random queries, each with as many random keys of its own."""
-    drawn = normal(n_draws, 1 + n_keys, hs, seed=seed)
-    queries, keys = drawn[:, 0], drawn[:, 1:]  # (n_draws, hs), (n_draws, n_keys, hs)
+def random_scores(hs: int) -> Tensor:
+    """The scores (n_draws, 8) of random queries, each with eight random keys of its own."""
+    drawn = normal(SCALE_DRAWS, 1 + 8, hs, seed=0)
+    queries, keys = drawn[:, 0], drawn[:, 1:]  # (n_draws, hs), (n_draws, 8, hs)
     return (keys @ queries[:, :, None])[:, :, 0]
 
 

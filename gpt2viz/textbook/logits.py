@@ -17,13 +17,12 @@ EMBEDDING = ((0.9, 0.1), (0.1, 0.9), (0.3, 0.3), (0.8, -0.4))
 LAST = ((1.6, 0.4),)
 
 
-def logits(x: ArrayLike, embedding: ArrayLike, last_only: bool = False) -> Tensor:
-    """One score for every token of the vocabulary: x (T, C) -> (T, n_vocab), or (1, n_vocab).
+def logits(x: ArrayLike, embedding: ArrayLike) -> Tensor:
+    """One score for every token of the vocabulary: x (T, C) -> (T, n_vocab).
 
     The output matrix is the token embedding (n_vocab, C) itself (Press & Wolf 2017).
     """
-    x = rows(x)
-    return (x[-1:] if last_only else x) @ rows(embedding).T
+    return rows(x) @ rows(embedding).T
 
 
 def next_token(scores: ArrayLike, temperature: float = 1.0) -> Tensor:

@@ -118,39 +118,37 @@ class PostNorm(nn.Module):
 _ORDERS: dict[str, type[PreNorm] | type[PostNorm]] = {"pre-norm": PreNorm, "post-norm": PostNorm}
 
 
-def growth(order: str, depth: int, C: int = 32, seed: int = 0) -> list[float]:
-    """Size (root mean square) of a stream of C numbers after each of ``depth`` parts.
+def growth(order: str, depth: int) -> list[float]:
+    """Size (root mean square) of a stream of 32 numbers after each of ``depth`` parts.
 
     The parts are random linear layers; ``order`` is "pre-norm" or "post-norm".
     """
-    x = normal(C, seed=seed)
+    x = normal(32, seed=0)
     sizes = [_size(x)]
     with torch.inference_mode():
-        for block in _blocks(order, depth, C, seed):
+        for block in _blocks(order, depth):
             x = block(x)
             sizes.append(_size(x))
     return sizes
 
 
-def _blocks(order: str, depth: int, C: int, seed: int) -> list[PreNorm | PostNorm]:
-    return [randomize(_ORDERS[order](C, nn.Linear(C, C)), seed + 1 + n) for n in range(depth)]
+def _blocks(order: str, depth: int) -> list[PreNorm | PostNorm]:
+    return [randomize(_ORDERS[order](32, nn.Linear(32, 32)), 1 + n) for n in range(depth)]
 
 
-def gradients(
-    order: str, depth: int, straight: bool = False, C: int = 32, seed: int = 0
-) -> list[float]:
+def gradients(order: str, depth: int, straight: bool = False) -> list[float]:
     """Gradient at the stream before and after each of ``growth``'s parts, divided by the last one.
 
     Sizes (root mean squares) for a random gradient (C,) at the end; with ``straight`` only the part
     that flows back along the stream, with the parts' outputs as constants (Wang et al. 2019,
     "Learning Deep Transformer Models for Machine Translation", section 2.2).
     """
-    stream = [normal(C, seed=seed).requires_grad_()]
-    for block in _blocks(order, depth, C, seed):
+    stream = [normal(32, seed=0).requires_grad_()]
+    for block in _blocks(order, depth):
         if straight:
             block.part = nn.Sequential(block.part, Fixed())
         stream.append(block(stream[-1]))
-    return gradient_sizes(stream, seed + depth + 1)
+    return gradient_sizes(stream, depth + 1)
 
 
 def gradient_sizes(stream: list[Tensor], seed: int) -> list[float]:
@@ -161,15 +159,15 @@ def gradient_sizes(stream: list[Tensor], seed: int) -> list[float]:
 
 
 @lru_cache(maxsize=16)
-def stream_sizes(n_layer: int, scaled: bool, C: int = 96, seed: int = 0) -> tuple[float, ...]:
+def stream_sizes(n_layer: int, scaled: bool) -> tuple[float, ...]:
     """Size of an untrained GPT-2's residual stream after the embedding and after each layer.
 
     Weights are drawn with standard deviation 0.02; with ``scaled`` those of the two layers that
     write into the stream with 0.02 / √(2 n_layer), since 2 n_layer of them add up (Radford et al.
     2019).
     """
-    config = GPT2Config(vocab_size=64, n_positions=32, n_embd=C, n_layer=n_layer, n_head=4)
-    network = randomize(GPT2(config), seed, std=0.02)
+    config = GPT2Config(vocab_size=64, n_positions=32, n_embd=96, n_layer=n_layer, n_head=4)
+    network = randomize(GPT2(config), seed=0, std=0.02)
     with torch.inference_mode():
         if scaled:
             for name, weights in network.named_parameters():
@@ -232,17 +230,17 @@ LANES: Mapping[str, Callable[[Tensor, nn.Module, int], Tensor]] = {
 
 
 @lru_cache(maxsize=32)
-def lane_gradients(depth: int, lane: str, C: int = 32, seed: int = 0) -> tuple[float, ...]:
+def lane_gradients(depth: int, lane: str, C: int = 32) -> tuple[float, ...]:
     """The size of the gradient before and after each of ``depth`` MLPs, divided by the last one.
 
     All layers are of one of ``LANES``. Sizes are root mean squares, for a random gradient (C,) at
     the end. The parameters of f are drawn from a seed, the same for all lanes.
     """
-    parts: list[nn.Module] = [randomize(FeedForward(C), seed + 1 + n) for n in range(depth)]
-    stream = [normal(C, seed=seed).requires_grad_()]
+    parts: list[nn.Module] = [randomize(FeedForward(C), 1 + n) for n in range(depth)]
+    stream = [normal(C, seed=0).requires_grad_()]
     for part in parts:
         stream.append(LANES[lane](stream[-1], part, depth))
-    return tuple(gradient_sizes(stream, seed + depth + 1))
+    return tuple(gradient_sizes(stream, depth + 1))
 
 
 class Stop(NamedTuple):

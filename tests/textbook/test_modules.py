@@ -186,7 +186,6 @@ def test_logits_and_loss() -> None:
     x, table = draw(4, 6), draw(11, 6)
     scores = logits.logits(x, table)
     assert_close(scores, F.linear(x, table))
-    assert_close(logits.logits(x, table, last_only=True)[0], scores[-1])
     assert_close(logits.next_token(scores[0], 2.0), F.softmax(scores[0] / 2, dim=-1))
     assert_close(logits.loss(scores[0], 3), F.cross_entropy(scores[:1], torch.tensor([3])))
 
