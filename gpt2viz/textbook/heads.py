@@ -7,7 +7,6 @@ one head.
 
 from __future__ import annotations
 
-import math
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -16,7 +15,7 @@ from numpy.typing import ArrayLike
 from torch import Tensor, nn
 
 from gpt2viz.errors import ContextError, GPT2VizError
-from gpt2viz.textbook.attention import JOURNEY_X, Steps, attend, hide_later
+from gpt2viz.textbook.attention import JOURNEY_X, Steps, attend
 from gpt2viz.textbook.claims import Claim, shape
 from gpt2viz.textbook.mlp import drop
 from gpt2viz.textbook.tensors import normal, randomize, rows
@@ -130,37 +129,33 @@ def separate(fused: MultiHeadAttention) -> SeparateHeads:
     return apart
 
 
-Step = tuple[str, str]
 Variant = SimplifiedAttention | TrainableAttention | MultiHeadAttention
 
 
-def shape_steps(B: int, T: int, C: int, nh: int) -> list[Step]:
+def shape_steps(B: int, T: int, C: int, nh: int) -> list[tuple[str, str]]:
     """(operation, shape after it) for x (B, T, C) through nh heads and back.
 
     The shapes are read from real tensors. Raises ``ShapeError`` if nh doesn't divide C.
     """
-    heads = MultiHeadAttention(C, nh, n_positions=T)
-    steps: list[Step] = []
-
-    def note(what: str, tensor: Tensor) -> Tensor:
-        steps.append((what, shape(tensor)))
-        return tensor
-
+    heads, x = MultiHeadAttention(C, nh, n_positions=T), torch.zeros(B, T, C)
     with torch.inference_mode():
-        x = note("input x", torch.zeros(B, T, C))
-        q = note("queries = query(x); likewise for keys and values", heads.query(x))
-        k, v = heads.split(heads.key(x)), heads.split(heads.value(x))
-        q = note("view: cut the channels into heads", q.view(B, T, nh, C // nh))
-        q = note("transpose(1, 2): heads before tokens", q.transpose(1, 2))
-        scores = note("scores = q @ k.transpose(-2, -1)", q @ k.transpose(-2, -1))
-        masked = hide_later(scores / math.sqrt(C // nh))
-        masked = note("divided by √hs; −∞ for later keys", masked)
-        weights = note("softmax: each row sums to 1", torch.softmax(masked, dim=-1))
-        y = note("weights @ v: one output per head", weights @ v)
-        y = note("transpose(1, 2): tokens before heads", y.transpose(1, 2))
-        y = note("reshape: heads side by side again", y.reshape(B, T, C))
-        note("output projection", heads.out(y))
-    return steps
+        q, steps = heads.query(x), heads.steps(x)
+        y = steps.output.transpose(1, 2)
+        merged = y.reshape(B, T, C)
+        made = {
+            "input x": x,
+            "queries = query(x); likewise for keys and values": q,
+            "view: cut the channels into heads": q.view(B, T, nh, C // nh),
+            "transpose(1, 2): heads before tokens": steps.q,
+            "scores = q @ k.transpose(-2, -1)": steps.scores,
+            "divided by √hs; −∞ for later keys": steps.masked_scores,
+            "softmax: each row sums to 1": steps.weights,
+            "weights @ v: one output per head": steps.output,
+            "transpose(1, 2): tokens before heads": y,
+            "reshape: heads side by side again": merged,
+            "output projection": heads.out(merged),
+        }
+    return [(what, shape(tensor)) for what, tensor in made.items()]
 
 
 @lru_cache(maxsize=8)
