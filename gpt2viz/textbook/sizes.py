@@ -166,13 +166,14 @@ code { white-space: nowrap; }
 """
 
 
-def shape_rows(config: ModelConfig, T: int) -> list[tuple[str, str, str, str]]:
-    """(name, formula, axes, shape) of each tensor, in the order of one text of T tokens.
+def shape_sheet(config: ModelConfig, name: str, T: int) -> str:
+    """The shapes of all tensors as a page of HTML, for one text of T tokens.
 
-    Tensors that every layer has are listed once.
+    They are in the order of the run; tensors that every layer has are listed once.
     """
     sizes = axis_sizes(config, T)
-    return [
+    axes = [(axis, meaning, f"{sizes[axis]:,}") for axis, meaning in AXES.items()]
+    tensors = [
         (
             stage.label,
             stage.formula,
@@ -181,19 +182,13 @@ def shape_rows(config: ModelConfig, T: int) -> list[tuple[str, str, str, str]]:
         )
         for stage in STAGES
     ]
-
-
-def shape_sheet(config: ModelConfig, name: str, T: int) -> str:
-    """The shapes of all tensors as a page of HTML, for a text of T tokens."""
-    sizes = axis_sizes(config, T)
-    axes = [(axis, meaning, f"{sizes[axis]:,}") for axis, meaning in AXES.items()]
     return (
         '<!doctype html>\n<html lang="en">\n<meta charset="utf-8">\n'
         f"<title>Shapes of {escape(name)}</title>\n<style>{_STYLE}</style>\n"
         f"<h1>Shapes of {escape(name)}</h1>\n"
         f"<p>One text of T = {T} tokens; {config.n_layer} layers, each with tensors of its own.</p>"
         f"\n{_table(('axis', 'how many of what', 'here'), axes)}"
-        f"{_table(('tensor', 'made by', 'axes', 'shape here'), shape_rows(config, T))}</html>\n"
+        f"{_table(('tensor', 'made by', 'axes', 'shape here'), tensors)}</html>\n"
     )
 
 
