@@ -69,9 +69,8 @@ def test_arcs_show_the_weights_of_the_hovered_word_and_head(open_page: Visit) ->
     np.fill_diagonal(links, 0)
     query = int(links.max(axis=1).argmax())
     assert arcs(page) == expected(layer, head, query), "no token is chosen: the strongest link's"
-    expect(page.locator(".st-key-head_large .description")).to_contain_text(
-        expected(layer, head, query)[0][0]
-    )
+    description = page.locator(".st-key-head_large .description")
+    expect(description).to_contain_text(expected(layer, head, query)[0][0])
 
 
 def test_next_word_shows_its_sources_and_opens_their_cell(open_page: Visit) -> None:
@@ -132,6 +131,7 @@ def check_presentation(page: Page) -> None:
     wait_until(page, lambda: page.locator(".map").evaluate("view => view.currentCSSZoom") == 1.5)
     assert "present=true" in page.url
     expect(page.locator(".st-key-sentence")).to_be_hidden()
+    assert words(page).locator(".route").evaluate("line => line.scrollWidth <= line.clientWidth")
     assert 12 * page.locator(".tiles").evaluate("view => view.currentCSSZoom") >= 18
     for head in (0, 10, 31):
         page.mouse.move(*page.locator(".map").evaluate(_IN_ENLARGED, head))
