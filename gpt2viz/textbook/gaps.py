@@ -10,11 +10,12 @@ import inspect
 import re
 import tomllib
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Literal, NamedTuple, cast
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -212,32 +213,23 @@ def trace_cases(model: Model, trace: Trace, n_tokens: int) -> dict[str, list[Cas
 def _stages(trace: Trace, T: int) -> dict[str, Iterator[Tensor]]:
     """For each gap, the run's own tensors in the order in which the eighty lines compute them."""
     layers = range(trace.config.n_layer)
-
-    def layer_stages(key: StageName) -> Iterator[Tensor]:
-        return (_copy(trace.stage(key, n)[:, :, :T, :T]) for n in layers)
-
-    def merged_heads() -> Iterator[Tensor]:
-        for n in layers:
-            heads = _copy(trace.stage("head_output", n)[0, :, :T])  # (nh, T, hs)
-            yield torch.cat(list(heads), dim=-1)[None]  # (1, T, C)
-
     parts: tuple[StageName, ...] = ("residual_mid", "residual_out")
-    stream = ((key, n) for n in layers for key in parts)
-    last = trace.stage("final_norm")[:, :T]  # (1, T, C)
-    return {
-        "embedding": iter([_copy(trace.stage("embedding")[:, :T])]),
-        "scores": layer_stages("scores"),
-        "scale": layer_stages("scaled_scores"),
-        "mask": layer_stages("masked_scores"),
-        "softmax": layer_stages("weights"),
-        "merge": merged_heads(),
-        "residual": (_copy(trace.stage(key, n)[:, :T]) for key, n in stream),
-        "head": iter([_copy(last @ trace.unembedding.T)]),
+    heads = (trace.stage("head_output", n)[0, :, :T] for n in layers)  # (nh, T, hs) each
+
+    def matrices(key: StageName) -> Iterator[Array]:
+        return (trace.stage(key, n)[:, :, :T, :T] for n in layers)
+
+    made: dict[str, Iterable[Array]] = {
+        "embedding": [trace.stage("embedding")[:, :T]],
+        "scores": matrices("scores"),
+        "scale": matrices("scaled_scores"),
+        "mask": matrices("masked_scores"),
+        "softmax": matrices("weights"),
+        "merge": (np.concatenate(list(of_layer), axis=-1)[None] for of_layer in heads),  # (1, T, C)
+        "residual": (trace.stage(key, n)[:, :T] for n in layers for key in parts),
+        "head": [trace.stage("final_norm")[:, :T] @ trace.unembedding.T],
     }
-
-
-def _copy(values: Array) -> Tensor:
-    return torch.tensor(values, dtype=torch.float32)
+    return {gap: map(torch.tensor, arrays) for gap, arrays in made.items()}
 
 
 @lru_cache(maxsize=8)
