@@ -19,8 +19,6 @@ from gpt2viz.arrays import Numbers
 from gpt2viz.textbook import attention, logits
 from gpt2viz.textbook.tensors import rows
 
-_Shares = Numbers
-
 #: Hundredths that a guess sums to.
 WHOLE = 100
 #: A guess with an error up to this counts as right.
@@ -133,30 +131,29 @@ def judge(row: Row, guess: list[int]) -> Verdict:
     if not fits(guess, row):
         raise ValueError(guess)
     given, real = np.array(guess) / WHOLE, np.asarray(weights(row), float)
-    far = total_variation(given, real)
-    return Verdict(far, "" if far <= CLOSE and not _leaks(row, given) else _mistake(row, given))
+    return Verdict(total_variation(given, real), _mistake(row, given, real))
 
 
-def _leaks(row: Row, given: _Shares) -> bool:
-    return bool(row.later and given[-row.later :].max() > _SEEN)
+def _mistake(row: Row, given: Numbers, real: Numbers) -> str:
+    """The mistake whose result is nearest to a guess (n,), if clearly nearer than the truth.
 
-
-def _mistake(row: Row, given: _Shares) -> str:
-    """The mistake whose result is nearest to a guess (n,), if clearly nearer than the truth."""
-    seen = len(row.words) - row.later
-    if _leaks(row, given):
+    "" for none, and for a close guess.
+    """
+    seen, off = len(row.words) - row.later, total_variation(given, real)
+    if row.later and given[seen:].max() > _SEEN:
         return _MASKED.format(row.words[seen + int(given[seen:].argmax())])
-    real = np.asarray(weights(row), float)
+    if off <= CLOSE:
+        return ""
     typical = _typical(row)
     nearest = min(typical, key=lambda sentence: total_variation(given, typical[sentence]))
     distance = total_variation(given, typical[nearest])
-    if distance <= _LIKE and distance < total_variation(given, real) / 2:
+    if distance <= _LIKE and distance < off / 2:
         return nearest
     most = int(given.argmax())
     return _NOT_HIGHEST.format(row.words[most]) if real[most] < real.max() else ""
 
 
-def _typical(row: Row) -> dict[str, _Shares]:
+def _typical(row: Row) -> dict[str, Numbers]:
     """Typical mistakes: the message about each -> the weights (n,) that result from it."""
     seen = len(row.scores) - row.later
     shares = np.asarray(scaled_scores(row), float)[:seen]
