@@ -10,7 +10,7 @@ from itertools import pairwise
 
 from gpt2viz.model.checkpoint import Model, load_model
 from gpt2viz.run.provenance import operation
-from gpt2viz.run.stages import GPT2_GRAPH, Stage, module_names
+from gpt2viz.run.stages import Stage, module_names
 from gpt2viz.run.trace import TensorRecord, Trace
 from gpt2viz.run.tracer import trace
 from gpt2viz.textbook.claims import Claim
@@ -20,13 +20,11 @@ from gpt2viz.textbook.claims import Claim
 class Node:
     """One module without submodules. ``made`` is its output in the run, if that is a named tensor.
 
-    ``name`` is the module's, such as "h.0.attn.c_attn", ``kind`` its operation; ``layer`` is None
-    outside the layers.
+    ``name`` is the module's, such as "h.0.attn.c_attn", and ``kind`` its operation.
     """
 
     name: str
     kind: str
-    layer: int | None
     n_parameters: int
     made: TensorRecord | None
 
@@ -37,13 +35,13 @@ def nodes(model: Model, run: Trace, layer: int | None = None) -> list[Node]:
     boxes = []
     for name, module in model.network.named_modules():
         number = re.match(r"\w+\.(\d+)\.", name)
-        inside = int(number[1]) if number else None
-        if any(module.children()) or (layer is not None and inside not in (None, layer)):
+        elsewhere = number and layer is not None and int(number[1]) != layer
+        if any(module.children()) or elsewhere:
             continue
         count = sum(weights.numel() for weights in module.parameters())
         record = made.get(name)
         kind = record.operation if record else operation(module, type(module).__name__)
-        boxes.append(Node(name, kind, inside, count, record))
+        boxes.append(Node(name, kind, count, record))
     return boxes
 
 
@@ -56,11 +54,8 @@ _DROPOUT = {
 }
 
 
-def edges(layers: Sequence[int], graph: Mapping[str, Stage] = GPT2_GRAPH) -> list[tuple[str, str]]:
-    """(module, module that reads its output), for these layers in sequence.
-
-    ``graph`` has the model's stages, by default GPT-2's.
-    """
+def edges(layers: Sequence[int], graph: Mapping[str, Stage]) -> list[tuple[str, str]]:
+    """(module, module that reads its output), for these layers of a model's graph in sequence."""
     arrows = []
     for stage in graph.values():
         for before, layer in pairwise((None, *layers)) if stage.per_layer else [(None, layers[-1])]:

@@ -127,7 +127,7 @@ def check_stage() -> None:
     order = ["scaled_scores", key, "masked_scores"]
     assert [r.key for r in run.tensors if r.layer == 0 and r.key in order] == order
     attend = [f"h.0.attn.attend.{stage}" for stage in order]
-    assert {*pairwise(attend)} == {arrow for arrow in edges([0]) if attend[1] in arrow}
+    assert {*pairwise(attend)} == {arrow for arrow in edges([0], run.graph) if attend[1] in arrow}
     at = open_page("head", text=text, **chosen)
     titles = [m for m in at.markdown if m.help.startswith("(B, nh, T, ")]
     labels = ["Scaled scores", "Capped scores", "Masked scores"]
