@@ -20,7 +20,7 @@ from gpt2viz.model.network import GPT2
 from gpt2viz.model.transformer import Transformer
 from gpt2viz.run.hooks import network_graph
 from gpt2viz.run.stages import STAGES
-from gpt2viz.textbook import attention, embeddings, heads, logits, mistakes, mlp, residual, sizes
+from gpt2viz.textbook import attention, embeddings, heads, mistakes, mlp, residual, sizes
 from gpt2viz.textbook.diagram import edges, nodes
 from gpt2viz.textbook.heads import (
     CausalAttention,
@@ -141,13 +141,6 @@ def test_dropout() -> None:
     assert not torch.equal(mlp.drop(x, 0.25, True, seed=2), result)
 
 
-def test_layer_norm_equals_pytorch() -> None:
-    x, gain, shift = draw(3, 9)
-    result = residual.layer_norm(x, gain, shift)
-    assert_close(result.output, F.layer_norm(x, (9,), gain, shift))
-    assert_close(result.variance, x.var(correction=0))
-
-
 def test_pre_and_post_norm() -> None:
     part, x = nn.Linear(8, 8), draw(3, 8)
     assert_close(residual.PreNorm(8, part)(x), x + part(F.layer_norm(x, (8,))))
@@ -181,14 +174,6 @@ def test_embeddings() -> None:
     )
     x = draw(5, 3)
     assert_close(embeddings.add_positions(x, positions), x + positions[:5])
-
-
-def test_logits_and_loss() -> None:
-    x, table = draw(4, 6), draw(11, 6)
-    scores = logits.logits(x, table)
-    assert_close(scores, F.linear(x, table))
-    assert_close(logits.next_token(scores[0], 2.0), F.softmax(scores[0] / 2, dim=-1))
-    assert_close(logits.loss(scores[0], 3), F.cross_entropy(scores[:1], torch.tensor([3])))
 
 
 def test_draws_depend_on_the_seed() -> None:
