@@ -41,8 +41,7 @@ def write(book: Book) -> dict[str, Any]:
     """Generate four words, once by rereading everything at each step, once with a cache."""
     tables = attention.random_weights()
     left, right = st.columns([2, 5], gap="large")
-    with left:
-        x = Table(parameters.CACHE_X, "x: four words", attention.SENTENCE_X, _WORDS, PLANE).draw()
+    x = Table(parameters.CACHE_X, "x: four words", attention.SENTENCE_X, _WORDS, PLANE).draw(left)
     again, cached = after_gpt2.write_uncached(x, *tables), after_gpt2.write_cached(x, *tables)
     with right:
         made = {"keys kept": cached.keys, "values kept": cached.values}
@@ -109,14 +108,10 @@ def norms(book: Book) -> dict[str, Any]:
 def gate(book: Book) -> dict[str, Any]:
     """Draw one token passing through a gated MLP."""
     first, second = st.columns(2, gap="large"), st.columns(2, gap="large")
-    with first[0]:
-        x = Table(parameters.GATE_X, "x", (mlp.GATED_X,), ("x",), PLANE).draw()[0]
-    with first[1]:
-        down = Table(parameters.GATE_DOWN, "Down", mlp.DOWN, ("y₁", "y₂"), _THREE).draw()
-    with second[0]:
-        gate = Table(parameters.GATE_W, "Gate", mlp.GATE, _THREE, PLANE).draw()
-    with second[1]:
-        up = Table(parameters.GATE_UP, "Up", mlp.UP, _THREE, PLANE).draw()
+    x = Table(parameters.GATE_X, "x", (mlp.GATED_X,), ("x",), PLANE).draw(first[0])[0]
+    down = Table(parameters.GATE_DOWN, "Down", mlp.DOWN, ("y₁", "y₂"), _THREE).draw(first[1])
+    gate = Table(parameters.GATE_W, "Gate", mlp.GATE, _THREE, PLANE).draw(second[0])
+    up = Table(parameters.GATE_UP, "Up", mlp.UP, _THREE, PLANE).draw(second[1])
     inside = mlp.walk_swiglu(x, gate, up, down)
     names = ("gate", "SiLU(gate)", "up", "passes")
     panel = vectors("inside", list(inside[:4]), names, _THREE, ("", "channel"))

@@ -85,12 +85,10 @@ def head(book: Book) -> dict[str, Any]:
     drawn: Sequence[ArrayLike] = attention.NAMED_WEIGHTS if named else attention.random_weights()
     rows = _NAMED if named else ("out 1", "out 2")
     columns = [*st.columns(2), *st.columns(2)]
-    with columns[0]:
-        x = Table(parameters.HAND_X, "x: four words", SENTENCE_X, SENTENCE, _NAMED).draw()
+    x = Table(parameters.HAND_X, "x: four words", SENTENCE_X, SENTENCE, _NAMED).draw(columns[0])
     weights = []
     for column, which, start in zip(columns[1:], _WEIGHTS, drawn, strict=True):
-        with column:
-            weights.append(Table(which, which.says, start, rows, _NAMED).draw())
+        weights.append(Table(which, which.says, start, rows, _NAMED).draw(column))
     q, k, v = (attention.project(x, w) for w in weights)
     steps = attention.attend(q, k, v)
     made = zip("QKV", (q, k, v), strict=True)
@@ -139,12 +137,10 @@ def values(book: Book, text: str) -> dict[str, Any]:
     """Draw three words with five numbers: two to be matched by, three to pass on as values."""
     numbers = (*VALUE_KINDS, *VALUE_WRITTEN)
     left, right = st.columns(2, gap="large")
-    with left:
-        x = Table(
-            parameters.VALUES_X, "x: three words", attention.VALUE_X, VALUE_WORDS, numbers
-        ).draw()
-    with right:
-        w_v = Table(parameters.VALUES_WV, "W_V", attention.VALUE_WV, VALUE_WRITTEN, numbers).draw()
+    x = Table(parameters.VALUES_X, "x: three words", attention.VALUE_X, VALUE_WORDS, numbers).draw(
+        left
+    )
+    w_v = Table(parameters.VALUES_WV, "W_V", attention.VALUE_WV, VALUE_WRITTEN, numbers).draw(right)
     itself, chosen = attention.compare_values(x, attention.VALUE_WQ, attention.VALUE_WK, w_v)
     columns = st.columns([4, 5, 4], gap="medium")
     with columns[0]:

@@ -73,8 +73,7 @@ def variants(book: Book) -> dict[str, Any]:
     """Run six words through four forms of attention."""
     labels, axes = attention.JOURNEY, ("x₁", "x₂", "x₃")
     left, right = st.columns([3, 1], gap="medium")
-    with left:
-        x = Table(parameters.VARIANTS_X, "Input", attention.JOURNEY_X, labels, axes).draw()
+    x = Table(parameters.VARIANTS_X, "Input", attention.JOURNEY_X, labels, axes).draw(left)
     seed = menu("Seed", parameters.VARIANTS_SEED, range(10), right)
     outputs = heads.four_variants(x, nh=3, seed=seed)
     panels = [vectors(name, out, labels, axes, TOKENS) for name, out in outputs.items()]

@@ -39,12 +39,9 @@ _NH, _SEED = 3, 0
 def linear(book: Book) -> dict[str, Any]:
     """Draw a linear layer whose numbers can be edited."""
     columns = st.columns([2, 3, 2])
-    with columns[0]:
-        x = Table(parameters.LIN_X, "x", mlp.LINEAR_X, ("x",), ("0", "1")).draw()[0]
-    with columns[1]:
-        weight = Table(parameters.LIN_W, "W", mlp.LINEAR_WEIGHT, _OUT, ("0", "1")).draw()
-    with columns[2]:
-        bias = Table(parameters.LIN_B, "b", mlp.LINEAR_BIAS, _OUT, ("b",)).draw()[:, 0]
+    x = Table(parameters.LIN_X, "x", mlp.LINEAR_X, ("x",), ("0", "1")).draw(columns[0])[0]
+    weight = Table(parameters.LIN_W, "W", mlp.LINEAR_WEIGHT, _OUT, ("0", "1")).draw(columns[1])
+    bias = Table(parameters.LIN_B, "b", mlp.LINEAR_BIAS, _OUT, ("b",)).draw(columns[2])[:, 0]
     result = mlp.linear(x, weight, bias)
     products = (
         rf"{bracket(latex(a))} \cdot {bracket(latex(w))}" for a, w in zip(x, weight[0], strict=True)
@@ -95,8 +92,7 @@ def four_curves(book: Book) -> dict[str, Check]:
 def blocks(book: Book, text: str) -> dict[str, str]:
     """Run six words through three blocks with equally many parameters."""
     left, right = st.columns([3, 1], gap="medium")
-    with left:
-        x = Table(parameters.BLOCKS_X, "Six words", JOURNEY_X, JOURNEY, _AXES).draw()
+    x = Table(parameters.BLOCKS_X, "Six words", JOURNEY_X, JOURNEY, _AXES).draw(left)
     runs = mlp.run_blocks(x, menu("Seed", parameters.BLOCKS_SEED, range(10), right))
     (n,) = {ran.n_parameters for ran in runs.values()}
     book.write(text, n=n)

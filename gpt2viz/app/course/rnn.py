@@ -15,10 +15,9 @@ from gpt2viz.textbook import attention, rnn
 def states(book: Book) -> None:
     """Draw the state after each of four words."""
     left, right = st.columns([2, 3], gap="large")
-    with left:
-        x = Table(
-            parameters.RNN_X, "x: four words", attention.SENTENCE_X, attention.SENTENCE, PLANE
-        ).draw()
+    x = Table(
+        parameters.RNN_X, "x: four words", attention.SENTENCE_X, attention.SENTENCE, PLANE
+    ).draw(left)
     states = rnn.run_rnn(x, rnn.W_X, rnn.W_H)
     with right:
         panel = vectors("state after each word", states, attention.SENTENCE, ("h₁", "h₂"), TOKENS)

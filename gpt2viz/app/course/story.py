@@ -130,8 +130,7 @@ def _fields(chapter: str) -> None:
     names = _SHOWN_IN[chapter]
     for n in range(0, len(names), 2):
         for column, name in zip(st.columns(2, gap="medium"), names[n : n + 2], strict=False):
-            with column:
-                _EDITABLE[name].draw()
+            _EDITABLE[name].draw(column)
 
 
 def _token_panel(title: str, values: ArrayLike, columns: Sequence[str] = CHANNELS) -> Panel:
@@ -149,8 +148,7 @@ def tokens(book: Book) -> dict[str, str]:
     """Draw the token table, and the rows that the sentence reads from it."""
     crane, _ = _run(book)
     left, right = st.columns(2, gap="medium")
-    with left:
-        _EDITABLE["tokens"].draw()
+    _EDITABLE["tokens"].draw(left)
     with right:
         picture("tiny_tokens", [_token_panel("token vectors", crane.tokens)], height=230)
     return {
@@ -165,8 +163,7 @@ def order(book: Book, text: str) -> dict[str, str]:
     crane, mine = _run(book)
     book.write(text, as_made=mine.is_unchanged("tokens", "positions"))
     left, right = st.columns([2, 3], gap="medium")
-    with left:
-        _EDITABLE["positions"].draw()
+    _EDITABLE["positions"].draw(left)
     with right:
         panels = [_token_panel("token vectors", crane.tokens), _token_panel("their sum x", crane.x)]
         picture("tiny_order", panels, height=210)

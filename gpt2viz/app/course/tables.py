@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -33,8 +34,11 @@ class Table(NamedTuple):
     columns: Sequence[str]
     largest: float = LARGEST
 
-    def draw(self) -> Array:
-        """Draw the table and return its numbers, (rows, columns)."""
+    def draw(self, slot: AbstractContextManager[Any] | None = None) -> Array:
+        """Draw the table, in ``slot`` if given, and return its numbers, (rows, columns)."""
+        if slot is not None:
+            with slot:
+                return self.draw()
         values = self._values()
         prose.markdown("**" + re.sub(r"W_[QKVO]", r"$\g<0>$", self.title) + "**")
         texts = [format_for_field(x) for x in values]

@@ -57,22 +57,20 @@ def rows(book: Book, text: str) -> dict[str, Check]:
 def sums(book: Book, text: str) -> dict[str, Any]:
     """Draw the words of E3 in both orders, with or without position vectors added."""
     left, right = st.columns(2, gap="large")
-    with left:
-        words = Table(
-            parameters.ORDER_WORDS,
-            "Word vectors",
-            embeddings.WORD_VECTORS,
-            embeddings.WORDS,
-            PLANE,
-        ).draw()
-    with right:
-        positions = Table(
-            parameters.ORDER_PLACES,
-            "Position vectors",
-            embeddings.POSITION_VECTORS,
-            ("position 0", "position 1", "position 2"),
-            PLANE,
-        ).draw()
+    words = Table(
+        parameters.ORDER_WORDS,
+        "Word vectors",
+        embeddings.WORD_VECTORS,
+        embeddings.WORDS,
+        PLANE,
+    ).draw(left)
+    positions = Table(
+        parameters.ORDER_PLACES,
+        "Position vectors",
+        embeddings.POSITION_VECTORS,
+        ("position 0", "position 1", "position 2"),
+        PLANE,
+    ).draw(right)
     on = st.toggle("Add the position vectors", **address.switch(parameters.ORDER_ON))
     added = positions if on else np.zeros_like(positions)
     book.write(text)
