@@ -82,11 +82,10 @@ def norms(book: Book) -> dict[str, Any]:
     both, ones, none = (x, x + np.float32(shift)), np.ones(4), np.zeros(4)
     layer = [residual.layer_norm(row, ones, none) for row in both]
     scaled = [residual.rms_norm(row, ones) for row in both]
-    with right:
-        rows = ("Layer, x", "Layer, x + c", "RMS, x", "RMS, x + c")
-        outputs = [*(part.output for part in layer), *(part.output for part in scaled)]
-        panel = vectors("LayerNorm and RMSNorm", outputs, rows, _FOUR, ("", "channel"))
-        picture("rms_rows", [panel], height=250)
+    rows = ("Layer, x", "Layer, x + c", "RMS, x", "RMS, x + c")
+    outputs = [*(part.output for part in layer), *(part.output for part in scaled)]
+    panel = vectors("LayerNorm and RMSNorm", outputs, rows, _FOUR, ("", "channel"))
+    picture("rms_rows", [panel], height=250, slot=right)
     values: dict[str, Any] = {}
     for name, row, part in zip(("x", "moved"), both, scaled, strict=True):
         n = decimals(part.size, partial(np.divide, row), part.output)
@@ -163,10 +162,9 @@ def rotation(book: Book) -> dict[str, Any]:
     q, k = both
     turned = after_gpt2.rotate(both, [at + move, key_at + move])
     before, after = (after_gpt2.rotary_score(q, k, at + by, key_at + by) for by in (0, move))
-    with right:
-        rows = ("q", "k", f"q at {at + move}", f"k at {key_at + move}")
-        panel = vectors("before and after turning", [*both, *turned], rows, columns, ("", ""))
-        picture("rope_turned", [panel], height=250)
+    rows = ("q", "k", f"q at {at + move}", f"k at {key_at + move}")
+    panel = vectors("before and after turning", [*both, *turned], rows, columns, ("", ""))
+    picture("rope_turned", [panel], height=250, slot=right)
     first, second = np.asarray(after_gpt2.rotary_angles([1], 4))[0]
     return {
         "both": both,
@@ -222,8 +220,7 @@ def groups(book: Book) -> dict[str, Any]:
         )
         for n, group in enumerate(group_of)
     ]
-    with right:
-        picture("group_weights", panels, "unit", height=260)
+    picture("group_weights", panels, "unit", height=260, slot=right)
     return values | {"divides": True}
 
 
@@ -289,9 +286,8 @@ def sink(book: Book) -> dict[str, Any]:
         ).draw()
         forget = st.toggle("Drop the first token", **address.switch(parameters.SINK_DROP))
     weights, output = after_gpt2.attend_once(scores, values, forget)
-    with right:
-        panel = vectors("weights of fish", weights, ("fish",), _WORDS, ("query", "key"))
-        picture("sink_weights", [panel], "unit", height=170)
+    panel = vectors("weights of fish", weights, ("fish",), _WORDS, ("query", "key"))
+    picture("sink_weights", [panel], "unit", height=170, slot=right)
     n = decimals(weights, lambda w: w @ values, output)
     rests = float(weights[0]) > 0.9
     unchanged = scores[0] == np.float32(after_gpt2.SINK_SCORES[0]) and np.allclose(

@@ -56,9 +56,8 @@ def journey(book: Book) -> dict[str, Check]:
             **address.choice(parameters.JOURNEY_Q, positions),
         )
     steps = attention.attend(x, x, x, scaled=False)
-    with right:
-        panel = pairs("weights", steps.weights, JOURNEY, "attention weight")
-        picture("journey_weights", [panel], "unit", height=330)
+    panel = pairs("weights", steps.weights, JOURNEY, "attention weight")
+    picture("journey_weights", [panel], "unit", height=330, slot=right)
     for name, numbers in mixture(steps, chosen):
         st.latex(rf"\text{{{'context vector' if name == 'output' else name}}} {numbers}")
     others = [word for n, word in enumerate(JOURNEY) if steps.weights[n].argmax() != n]
@@ -100,12 +99,10 @@ def head(book: Book) -> dict[str, Any]:
     ]
     picture("hand_scores", scores, height=300)
     mixed, outputs = st.columns([5, 4], gap="medium")
-    with mixed:
-        panel = pairs("weights", steps.weights, SENTENCE, "attention weight")
-        picture("hand_weights", [panel], "unit", height=300)
-    with outputs:
-        panel = vectors("output", steps.output, SENTENCE, rows, TOKENS)
-        picture("hand_output", [panel], height=300)
+    panel = pairs("weights", steps.weights, SENTENCE, "attention weight")
+    picture("hand_weights", [panel], "unit", height=300, slot=mixed)
+    panel = vectors("output", steps.output, SENTENCE, rows, TOKENS)
+    picture("hand_output", [panel], height=300, slot=outputs)
     st.latex(rf"\text{{output of crane}} {equals(steps.output[1])}")
     changed = {
         "x": not np.allclose(x, SENTENCE_X),
@@ -143,17 +140,12 @@ def values(book: Book, text: str) -> dict[str, Any]:
     w_v = Table(parameters.VALUES_WV, "W_V", attention.VALUE_WV, VALUE_WRITTEN, numbers).draw(right)
     itself, chosen = attention.compare_values(x, attention.VALUE_WQ, attention.VALUE_WK, w_v)
     columns = st.columns([4, 5, 4], gap="medium")
-    with columns[0]:
-        panel = pairs("weights", chosen.weights, VALUE_WORDS, "attention weight")
-        picture("values_weights", [panel], "unit", height=240)
-    with columns[1]:
-        panel = vectors("V = x: output", itself.output, VALUE_WORDS, numbers, TOKENS)
-        picture("values_itself", [panel], height=240)
-    with columns[2]:
-        panel = vectors(
-            "V by its own table: output", chosen.output, VALUE_WORDS, VALUE_WRITTEN, TOKENS
-        )
-        picture("values_chosen", [panel], height=240)
+    panel = pairs("weights", chosen.weights, VALUE_WORDS, "attention weight")
+    picture("values_weights", [panel], "unit", height=240, slot=columns[0])
+    panel = vectors("V = x: output", itself.output, VALUE_WORDS, numbers, TOKENS)
+    picture("values_itself", [panel], height=240, slot=columns[1])
+    panel = vectors("V by its own table: output", chosen.output, VALUE_WORDS, VALUE_WRITTEN, TOKENS)
+    picture("values_chosen", [panel], height=240, slot=columns[2])
     book.write(text, difference=difference(largest_gap(itself.weights, chosen.weights)))
     return {
         f"{name}_shape": tuple(getattr(chosen, name).shape) for name in ("q", "k", "v", "output")

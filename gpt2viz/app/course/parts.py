@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -126,8 +127,12 @@ def picture(
     scale: Scale = "signed",
     height: int = 260,
     of_run: bool = False,
+    slot: AbstractContextManager[Any] | None = None,
 ) -> None:
-    """Draw panels side by side on one scale, with numbers in the cells if they fit."""
+    """Draw panels side by side on one scale, in ``slot`` if given.
+
+    Their cells have numbers if they fit.
+    """
     has_numbers = all(len(panel.values) <= _MOST_ROWS for panel in panels)
     drawn = Heatmaps(
         "; ".join(panel.title for panel in panels),
@@ -138,7 +143,8 @@ def picture(
         numbers=NUMBERS_FIT_LARGE if has_numbers else 0,
         legend=any(panel.masked is not None for panel in panels),
     )
-    output.picture(drawn, key=key, of_run=of_run)
+    with slot or nullcontext():
+        output.picture(drawn, key=key, of_run=of_run)
 
 
 def curves(

@@ -29,9 +29,8 @@ def stream(book: Book) -> dict[str, Any]:
         start = (residual.STREAM, residual.ADDED)
         both = Table(parameters.STREAM, "The stream, and what is added", start, names, _FOUR).draw()
     total = residual.add(both[0], both[1])
-    with right:
-        panel = vectors("x + f(x)", [*both, total], (*names, "sum"), _FOUR, ("", "channel"))
-        picture("stream_picture", [panel], height=210)
+    panel = vectors("x + f(x)", [*both, total], (*names, "sum"), _FOUR, ("", "channel"))
+    picture("stream_picture", [panel], height=210, slot=right)
     erased = bool(abs(np.asarray(total)).max() < 1e-6)
     unchanged = bool(np.allclose(both[0], residual.STREAM))
     note = "The sum is 0, but x was changed too. Put it back." if erased else ""

@@ -19,9 +19,8 @@ def states(book: Book) -> None:
         parameters.RNN_X, "x: four words", attention.SENTENCE_X, attention.SENTENCE, PLANE
     ).draw(left)
     states = rnn.run_rnn(x, rnn.W_X, rnn.W_H)
-    with right:
-        panel = vectors("state after each word", states, attention.SENTENCE, ("h₁", "h₂"), TOKENS)
-        picture("rnn_states", [panel], height=240)
+    panel = vectors("state after each word", states, attention.SENTENCE, ("h₁", "h₂"), TOKENS)
+    picture("rnn_states", [panel], height=240, slot=right)
 
 
 def reach(book: Book) -> dict[str, str]:

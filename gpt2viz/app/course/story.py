@@ -149,8 +149,7 @@ def tokens(book: Book) -> dict[str, str]:
     crane, _ = _run(book)
     left, right = st.columns(2, gap="medium")
     _EDITABLE["tokens"].draw(left)
-    with right:
-        picture("tiny_tokens", [_token_panel("token vectors", crane.tokens)], height=230)
+    picture("tiny_tokens", [_token_panel("token vectors", crane.tokens)], height=230, slot=right)
     return {
         "sentence": " ".join(SENTENCE),
         "ids": latex(tiny_crane.IDS),
@@ -164,9 +163,8 @@ def order(book: Book, text: str) -> dict[str, str]:
     book.write(text, as_made=mine.is_unchanged("tokens", "positions"))
     left, right = st.columns([2, 3], gap="medium")
     _EDITABLE["positions"].draw(left)
-    with right:
-        panels = [_token_panel("token vectors", crane.tokens), _token_panel("their sum x", crane.x)]
-        picture("tiny_order", panels, height=210)
+    panels = [_token_panel("token vectors", crane.tokens), _token_panel("their sum x", crane.x)]
+    picture("tiny_order", panels, height=210, slot=right)
     return {
         "token": latex(crane.tokens[_FISH]),
         "position": latex(crane.positions[_FISH]),
@@ -180,12 +178,10 @@ def average(book: Book) -> None:
     steps = attention.attend(0 * x, x, x, causal=True)
     hidden = steps.masked_scores.isneginf()
     left, right = st.columns([2, 3], gap="medium")
-    with left:
-        shares = pairs("equal shares", steps.weights, SENTENCE, "share", hidden)
-        picture("tiny_shares", [shares], "unit", height=230)
-    with right:
-        panels = [_token_panel("their sum x", x), _token_panel("shares · x", steps.output)]
-        picture("tiny_means", panels, height=210)
+    shares = pairs("equal shares", steps.weights, SENTENCE, "share", hidden)
+    picture("tiny_shares", [shares], "unit", height=230, slot=left)
+    panels = [_token_panel("their sum x", x), _token_panel("shares · x", steps.output)]
+    picture("tiny_means", panels, height=210, slot=right)
 
 
 def crane(book: Book, text: str) -> dict[str, Any]:
@@ -242,10 +238,8 @@ def mask(book: Book) -> None:
         pairs("weights", head.weights, SENTENCE, "attention weight", hidden),
     ]
     left, right = st.columns(2, gap="medium")
-    with left:
-        picture("tiny_scores", panels[:1], height=270)
-    with right:
-        picture("tiny_weights", panels[1:], "unit", height=270)
+    picture("tiny_scores", panels[:1], height=270, slot=left)
+    picture("tiny_weights", panels[1:], "unit", height=270, slot=right)
     for word, output in zip(SENTENCE, head.output, strict=True):
         st.latex(rf"\text{{{word}: weights}} \cdot V {equals(output)}")
 
@@ -358,12 +352,10 @@ def next_word(book: Book, text: str) -> dict[str, Any]:
     st.latex(rf"\text{{fish, at the end}} {equals(last, n)}")
     names = ("token", "next word")
     left, right = st.columns(2, gap="medium")
-    with left:
-        panel = vectors("all logits", crane.logits, SENTENCE, VOCABULARY, names)
-        picture("tiny_logits", [panel], height=230)
-    with right:
-        panel = vectors("all probabilities", chances, SENTENCE, VOCABULARY, names)
-        picture("tiny_chances", [panel], "unit", height=230)
+    panel = vectors("all logits", crane.logits, SENTENCE, VOCABULARY, names)
+    picture("tiny_logits", [panel], height=230, slot=left)
+    panel = vectors("all probabilities", chances, SENTENCE, VOCABULARY, names)
+    picture("tiny_chances", [panel], "unit", height=230, slot=right)
     best = [_highest_names(row, VOCABULARY) for row in chances]
     guesses = (f"{_quote(next)} after “{word}”" for word, next in zip(SENTENCE, best, strict=True))
     return {
