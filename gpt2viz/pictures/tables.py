@@ -129,48 +129,34 @@ def contribution_table(parts: Contributions) -> pd.DataFrame:
     return table.sort_values("added (nats)", key=np.abs, ascending=False, ignore_index=True)
 
 
-def largest_changes(
-    before: Numbers,
-    after: Numbers,
-    labels: Sequence[str],
-    top: int,
-    names: tuple[str, str] = ("baseline", "changed"),
-) -> pd.DataFrame:
-    """The ``top`` tokens whose probability rose most, then the ``top`` that fell most, in percent.
+def largest_changes(change: Numbers, top: int) -> NDArray[np.intp]:
+    """The ``top`` tokens whose probability rose most, then the ``top`` that fell most.
 
-    ``before`` and ``after`` are (n_vocab,) probabilities. The rows go from the largest rise to the
-    largest fall; a token with the same probability is left out. ``names`` name both.
+    They go from the largest rise to the largest fall; one that didn't ``change`` (n_vocab,) is left
+    out.
     """
-    change = after - before
     order = np.argsort(-change, kind="stable")
     rises, falls = order[:top], order[max(top, len(order) - top) :]
-    chosen = np.concatenate([rises[change[rises] > 0], falls[change[falls] < 0]])
-    return _both_runs(chosen, before, after, labels, names)
+    return np.concatenate([rises[change[rises] > 0], falls[change[falls] < 0]])
 
 
-def most_probable_of_two(
-    before: Numbers,
-    after: Numbers,
-    labels: Sequence[str],
-    top: int,
-    names: tuple[str, str] = ("baseline", "changed"),
-) -> pd.DataFrame:
-    """The ``top`` tokens that are most probable on either side, in percent; sorted by ``before``.
-
-    ``before`` and ``after`` are (n_vocab,) probabilities. ``names`` name both.
-    """
+def most_probable_of_two(before: Numbers, after: Numbers, top: int) -> NDArray[np.intp]:
+    """The ``top`` tokens that are most probable on either side (n_vocab,), by ``before``."""
     best = largest(np.maximum(before, after), top)
-    return _both_runs(best[np.argsort(-before[best], kind="stable")], before, after, labels, names)
+    return best[np.argsort(-before[best], kind="stable")]
 
 
-def _both_runs(
+def table_of_two(
     chosen: NDArray[np.intp],
     before: Numbers,
     after: Numbers,
     labels: Sequence[str],
     names: tuple[str, str],
 ) -> pd.DataFrame:
-    """A row for each of the ``chosen`` tokens: its two probabilities and their difference."""
+    """A row for each of the ``chosen`` tokens: two probabilities and their difference, in percent.
+
+    ``before`` and ``after`` are (n_vocab,) probabilities, which ``names`` name.
+    """
     return pd.DataFrame(
         {
             "token": [labels[n] for n in chosen],

@@ -230,8 +230,8 @@ def _draw_separately(
 def compare_predictions(both: Sides, names: tuple[str, str], titles: Sequence[str]) -> pd.DataFrame:
     """Draw both predictions after the token, under their ``titles``, and the divergence.
 
-    Returns the ``tables.largest_changes`` from the first to the second, with columns by ``names``,
-    of the tokens in both models' vocabularies.
+    Returns a table of the ``tables.largest_changes`` from the first to the second, with columns by
+    ``names``, of the tokens in both models' vocabularies.
     """
     page.stop_without_numbers(*both.traces)
     logits = [side.trace.logits_at(side.token) for side in both.both]
@@ -249,11 +249,12 @@ def compare_predictions(both: Sides, names: tuple[str, str], titles: Sequence[st
                     f"{divergence(logits[1], logits[0]):.4f} bits",
                     help=prose.tip(sentence("two_runs.divergence", first=first, second=second)),
                 )
-        table = tables.most_probable_of_two(a, b, vocabulary, top=_BEST, names=names)
+        best_of_two = tables.most_probable_of_two(a, b, _BEST)
+        table = tables.table_of_two(best_of_two, a, b, vocabulary, names)
         alt = f"The most probable next tokens, {first} and {second}"
         _probabilities(table, "best", alt)
         output.code(sampling_distribution, divergence, of=[alt], slot=numbers)
-    return tables.largest_changes(a, b, vocabulary, top=6, names=names)
+    return tables.table_of_two(tables.largest_changes(b - a, 6), a, b, vocabulary, names)
 
 
 def draw_changes(
