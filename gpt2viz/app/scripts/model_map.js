@@ -222,10 +222,10 @@ function axisLabels({ p, look, wide }, pen) {
   const layers = boxes.filter((_, n) => n % p.heads === 0), heads = boxes.slice(0, p.heads)
   const [down, across] = turned ? ["Head", "Layer"] : ["Layer", "Head"]
   const [rows, columns] = turned ? [heads, layers] : [layers, heads]
-  const fits = measure(`${down} ${rows.length - 1}`) < left - 11, middle = top - LINE / 2 - 3
-  rows.forEach(({ y }, n) =>
-    pen.fillText(fits ? `${down} ${n}` : n, left > 40 ? 11 : 3, y + side / 2))
-  if (turned && fits) pen.fillText(across, 11, middle)
+  const fits = measure(`${down} ${rows.length - 1}`) < left - 8, middle = top - LINE / 2 - 3
+  pen.textAlign = "right"
+  rows.forEach(({ y }, n) => pen.fillText(fits ? `${down} ${n}` : n, left - 8, y + side / 2))
+  if (turned && fits) pen.fillText(across, left - 8, middle)
   pen.textAlign = "center"
   columns.forEach(({ x }, n) =>
     pen.fillText(!n && measure(`${across} 0`) < side ? `${across} 0` : n, x + side / 2, middle))
