@@ -12,11 +12,8 @@ from gpt2viz.pictures.sheet import escape_xml, png_chunk
 _SIGNATURE = b"\x89PNG\r\n\x1a\n"
 _METRE = 39.3701  # inches
 
-_INFO = re.compile(rb"/Info (\d+) 0 R")
-_XREF = re.compile(
-    rb"\nxref\n0 (\d+)\n((?:\d{10} \d{5} [nf][ \r]\n)+)(trailer\n.*?startxref\n)\d+", re.S
-)
-_PRODUCER = re.compile(rb"/Producer \((?:[^()\\]|\\.)*\)")
+#: The end of a PDF with a plain table of objects, as Typst writes it.
+_TRAILER = re.compile(rb"trailer\s*<<(.*?/Size (\d+).*?)>>\s*startxref\s+(\d+)\s+%%EOF\s*$", re.S)
 
 
 def label_png(picture: bytes, texts: Mapping[str, str], dpi: float) -> bytes:
@@ -37,32 +34,21 @@ def label_png(picture: bytes, texts: Mapping[str, str], dpi: float) -> bytes:
 def label_pdf(document: bytes, texts: Mapping[str, str]) -> bytes:
     """Return the PDF with these names and texts as its information (PDF 1.7, section 14.3.3).
 
-    The producer stays; title, creator and date of printing are removed, so that the same picture
-    gives the same bytes. Raises ``ValueError`` for a PDF without the plain table of
-    objects that Chromium's have.
+    They replace what it says of its creator, by an update at its end (section 7.5.6). Raises
+    ``ValueError`` for a PDF that doesn't end as Typst's do.
     """
-    table, info = _XREF.search(document), _INFO.search(document)
-    if not table or not info:
-        raise ValueError("no PDF as Chromium prints it")
-    old = re.search(rb"(?<=\n)" + info[1] + rb" 0 obj\n<<.*?>>\nendobj\n", document, re.S)
-    if not old:
-        raise ValueError("a PDF without information")
-    producer = _PRODUCER.search(old[0])
-    information = b"\n".join(
-        [*(b"/%s %s" % (n.encode("ascii"), _text(t)) for n, t in texts.items())]
-        + ([producer[0]] if producer else [])
-    )
-    new = b"%s 0 obj\n<<%s>>\nendobj\n" % (info[1], information)
-    moved = len(new) - len(old[0])
-    offsets = [
-        b"%010d" % (offset + moved if offset > old.start() else offset) + row[10:]
-        for row in table[2].splitlines(keepends=True)
-        for offset in (int(row[:10]),)
-    ]
-    start = table.start() + 1 + moved
-    end = b"\nxref\n0 %s\n%s%s%d" % (table[1], b"".join(offsets), table[3], start)
-    body = document[: old.start()] + new + document[old.end() : table.start()]
-    return body + end + document[table.end() :]
+    trailer = _TRAILER.search(document)
+    if not trailer:
+        raise ValueError("no PDF as Typst writes it")
+    fields, number, before = trailer.groups()
+    document = document.rstrip() + b"\n"
+    information = b"".join(b"/%s %s" % (n.encode("ascii"), _text(t)) for n, t in texts.items())
+    added = b"%s 0 obj\n<<%s>>\nendobj\n" % (number, information)
+    fields = re.sub(rb"/Size \d+|/Info \d+ 0 R", b"", fields)
+    fields += b"/Size %d/Info %s 0 R/Prev %s" % (int(number) + 1, number, before)
+    table = b"xref\n%s 1\n%010d 00000 n \n" % (number, len(document))
+    start = len(document) + len(added)
+    return document + added + table + b"trailer\n<<%s>>\nstartxref\n%d\n%%%%EOF\n" % (fields, start)
 
 
 def _text(text: str) -> bytes:
