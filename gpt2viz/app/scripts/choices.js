@@ -1,7 +1,7 @@
 // Choices about a sentence: a token among its chips, matrices or lines, and the part that is shown.
 // If the page's scripts can draw the result, no request is sent to the server.
 
-import { isShortcut, make, nextIndex } from "./make.js"
+import { make, walkList } from "./make.js"
 import { formatPart, parsePart, partInWords } from "./matrices.js"
 import { choose, current, sender, takePart } from "./state.js"
 
@@ -67,14 +67,6 @@ function chooseToken(view, value) {
   view.send("query", query === null ? NONE : Number(query))
 }
 
-function walkChips(view, event) {
-  const chips = [...view.children], from = chips.indexOf(focused(view))
-  const to = nextIndex(event.key, from, chips.length)
-  if (from < 0 || to === undefined || isShortcut(event)) return
-  event.preventDefault()
-  chips[to].focus()
-}
-
 function fill(view, { first, labels, ids }) {
   view.replaceChildren()
   labels.forEach((label, n) => {
@@ -90,7 +82,7 @@ function fill(view, { first, labels, ids }) {
 
 function begin(view) {
   view.dataset.here = ""
-  view.onkeydown = (event) => walkChips(view, event)
+  view.onkeydown = (event) => walkList(event, [...view.children], focused(view))
   view.addEventListener("focusin", ({ target }) => target !== view && makeReachable(view, target))
   view.onscroll = () => shade(view)
   new ResizeObserver(() => resized(view)).observe(view)

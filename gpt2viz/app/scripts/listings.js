@@ -1,7 +1,7 @@
 // Two listings side by side. One statement of the first is chosen, of a line or a few; the lines
 // `beside` it are highlighted in the second. A click there chooses the line that it is beside.
 
-import { isShortcut, make, nextIndex } from "./make.js"
+import { make, walkList } from "./make.js"
 
 export const html = '<div class="listings"></div>'
 
@@ -33,12 +33,7 @@ function makeListing(root, title, lines, to, go) {
     button.tabIndex = -1
     button.line = n + 1
     button.onclick = () => go(button.line)
-    button.onkeydown = (event) => {
-      const next = nextIndex(event.key, buttons.indexOf(button), buttons.length)
-      if (next === undefined || isShortcut(event)) return
-      event.preventDefault()
-      buttons[next].focus()
-    }
+    button.onkeydown = (event) => walkList(event, buttons, button)
     write(button, text, n + 1)
     buttons.push(button)
   })

@@ -26,5 +26,13 @@ export function nextIndex(key, n, count) {
   return Object.hasOwn(by, key) ? Math.min(Math.max(n + by[key], 0), count - 1) : undefined
 }
 
+/** Move the focus from a `part` of a list to the one that the pressed key leads to. */
+export function walkList(event, parts, part) {
+  const from = parts.indexOf(part), to = nextIndex(event.key, from, parts.length)
+  if (from < 0 || to === undefined || isShortcut(event)) return
+  event.preventDefault()
+  parts[to].focus()
+}
+
 /** Whether a key is held with others, as in a shortcut of the browser. */
 export const isShortcut = ({ altKey, ctrlKey, metaKey }) => altKey || ctrlKey || metaKey
