@@ -11,6 +11,7 @@ import numpy as np
 
 from gpt2viz.pictures.palette import DASHES, Palette
 from gpt2viz.pictures.picture import ENTROPY, LENS_ROW, RANK, Lens, Picture
+from gpt2viz.pictures.sheet import FAMILY
 
 
 def chart(picture: Picture, colors: Palette, **options: Any) -> dict[str, Any]:
@@ -23,7 +24,7 @@ def chart(picture: Picture, colors: Palette, **options: Any) -> dict[str, Any]:
     if isinstance(picture, Lens):
         own = {"readings": picture.readings, "rows": picture.panel.rows.plain_names()}
         own |= {"row": LENS_ROW, "titles": (RANK, ENTROPY)}
-    look = {"colors": _plain(colors), "dashes": DASHES}
+    look = {"colors": _plain(colors), "dashes": DASHES, "family": FAMILY}
     return {"kind": type(picture).__name__, **_plain(own), **look, **options}
 
 

@@ -28,7 +28,7 @@ from gpt2viz.pictures.from_trace import stage_panel
 from gpt2viz.pictures.palette import LIGHT, Palette
 from gpt2viz.pictures.panel import Panel
 from gpt2viz.pictures.picture import Lens, Picture
-from gpt2viz.pictures.sheet import FONT_SIZE, Sheet, wrap
+from gpt2viz.pictures.sheet import FAMILY, FONT_SIZE, Sheet, wrap
 from gpt2viz.pictures.svg import Drawable
 from gpt2viz.run.session import LARGEST, Session, read_session
 
@@ -113,7 +113,7 @@ def _save_in_browser(
         sheets = [part for part in parts if isinstance(part, Sheet)]
         data |= {"id": count, "kind": kind, "filename": filename}
         data |= {"scale": scale, "caption": caption}
-        data |= {"ink": colors.ink, "paper": colors.unit[0][1]}
+        data |= {"ink": colors.ink, "paper": colors.unit[0][1], "family": FAMILY}
         data["width"] = max((round(sheet.width) for sheet in sheets), default=svg.WIDTH)
         data["parts"] = [
             {"svg": part.svg()} if isinstance(part, Sheet) else {"chart": part} for part in parts

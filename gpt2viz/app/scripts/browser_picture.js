@@ -7,8 +7,8 @@ import { makeSvg } from "./make.js"
 
 const WRITTEN = "http://www.w3.org/2000/svg"
 
-function sheetOf({ parts, caption, width, ink, paper }) {
-  const sheet = makeSvg("svg", { xmlns: WRITTEN, width })
+function sheetOf({ parts, caption, width, ink, paper, family }) {
+  const sheet = makeSvg("svg", { xmlns: WRITTEN, width, "font-family": family })
   makeSvg("rect", { width: "100%", height: "100%", fill: paper }, sheet)
   let height = 0
   for (const part of parts) {
@@ -20,8 +20,7 @@ function sheetOf({ parts, caption, width, ink, paper }) {
     height += Number(drawn.getAttribute("height"))
   }
   for (const line of caption)
-    makeSvg("text", { x: 8, y: height += 15, fill: ink, "font-size": 11,
-      "font-family": "Arial, sans-serif" }, sheet).textContent = line
+    makeSvg("text", { x: 8, y: height += 15, fill: ink, "font-size": 11 }, sheet).textContent = line
   height += caption.length && 8
   sheet.setAttribute("height", String(height))
   sheet.setAttribute("viewBox", `0 0 ${width} ${height}`)

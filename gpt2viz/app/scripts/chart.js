@@ -283,7 +283,7 @@ function drawSample(svg, trace, dashes) {
  * machine. */
 export function svgOf(picture, width) {
   const ofPage = family
-  family = "Arial, Helvetica, Liberation Sans, DejaVu Sans, sans-serif"
+  family = picture.family
   const parentElement = make("div", document.body)
   parentElement.style.cssText = `position: absolute; visibility: hidden; width: ${width}px`
   parentElement.innerHTML = html
