@@ -79,10 +79,8 @@ def test_choices_move_nothing_and_popovers_are_in_view(open_page: Visit) -> None
     expect(rows.get_by_test_id("stDataFrame")).to_be_visible()
 
     def in_sight() -> bool:  # it opens gradually
-        box = rows.bounding_box()
-        return bool(
-            box and 0 < box["y"] and box["y"] + box["height"] <= 900 and box["height"] > 300
-        )
+        box = box_of(rows)
+        return 0 < box["y"] <= 900 - box["height"] < 600
 
     wait_until(page, in_sight)
     page.keyboard.press("Escape")
@@ -111,6 +109,15 @@ def test_matrices_in_a_row_are_aligned_and_a_presented_table_fits(open_page: Vis
     assert sum(box_of(table)[side] for side in ("x", "width")) < 1440
 
 
+def test_presenting_enlarges_all_of_every_page(open_page: Visit) -> None:
+    for path in ("textbook", "training", "shapes", "glossary", "models?part=modules"):
+        page = open_page(path, present="true")
+        last = page.get_by_test_id("stMainBlockContainer").locator("p:visible").last
+        assert last.evaluate("part => part.currentCSSZoom") == 1.5, path
+    arrow, module = (box_of(page.locator(f".flow {part}").last) for part in ("path", ".node"))
+    assert abs(arrow["y"] + arrow["height"] - module["y"]) < 3, "an arrow ends at its box"
+
+
 def test_theme_persists_across_pages_and_reloads(visit: Visit) -> None:
     page = visit("shapes", text="Dog bites man", layer=1)
     app, light, dark = page.locator(".stApp"), "rgb(255, 255, 255)", "rgb(18, 20, 28)"
@@ -118,8 +125,7 @@ def test_theme_persists_across_pages_and_reloads(visit: Visit) -> None:
     page.locator(".st-key-theme button").filter(visible=True).click()
     expect(app).to_have_css("background-color", dark)
     settle(page)
-    assert "text=Dog" in page.url
-    assert "layer=1" in page.url
+    assert all(part in page.url for part in ("text=Dog", "layer=1"))
     page.goto(f"{page.url.rpartition('/')[0]}/head?text=Dog+bites+man")
     settle(page)
     expect(app).to_have_css("background-color", dark)

@@ -69,9 +69,8 @@ def test_changes_by_a_click_are_in_view(open_page: Visit, subtests: pytest.Subte
             click_cell(page, "stages", row=query, column=key, chart=chart)
             assert f"query={query}" in page.url
             assert f"key={key}" in page.url
-            expect(page.get_by_role("heading", name="One cell in full")).to_contain_text(
-                f"({query}), key"
-            )
+            heading = page.get_by_role("heading", name="One cell in full")
+            expect(heading).to_contain_text(f"({query}), key")
             expected = [
                 run[name][1][4][query, key] for name in ("scores", "scaled_scores", "weights")
             ]
@@ -106,9 +105,8 @@ def test_click_on_q_chooses_a_query_and_on_k_or_v_a_key(open_page: Visit) -> Non
     click_cell(page, "stages", row=9, column=6, chart=PAIRS["scores"])
     page.keyboard.up("Shift")
     expect(page.locator(".st-key-why_strands")).to_contain_text(re.compile("9 ·because[^#]*, 6 "))
-    assert all(
-        message in page.url for message in ("see=why", "layer=1", "head=4", "query=9", "key=6")
-    )
+    state = ("see=why", "layer=1", "head=4", "query=9", "key=6")
+    assert all(part in page.url for part in state)
     click_cell(page, "why_weights", row=7, column=2)
     expect(page.locator(".st-key-why_strands")).to_contain_text(re.compile("7 [^#]*, 2 "))
     assert all(part in page.url for part in ("query=7", "key=2"))

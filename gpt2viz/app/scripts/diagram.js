@@ -2,6 +2,7 @@
 // `rows` of boxes and notes, and `edges` (from, to, kind) between boxes.
 
 import { make, makeSvg } from "./make.js"
+import { zoomOf } from "./matrix.js"
 
 export const html = '<div class="flow" role="group"></div>'
 
@@ -55,18 +56,17 @@ function box(node, into, send) {
 
 // The position of a box, relative to the corner of the diagram.
 function positionOf(element, at) {
-  const { left, right, top, bottom } = element.getBoundingClientRect()
-  return {
-    left: left - at.left, right: right - at.left, top: top - at.top, bottom: bottom - at.top,
-    x: (left + right) / 2 - at.left, y: (top + bottom) / 2 - at.top,
-  }
+  const edge = element.getBoundingClientRect(), zoom = zoomOf(element)
+  const [left, right] = [edge.left, edge.right].map((x) => (x - at.left) / zoom)
+  const [top, bottom] = [edge.top, edge.bottom].map((y) => (y - at.top) / zoom)
+  return { left, right, top, bottom, x: (left + right) / 2, y: (top + bottom) / 2 }
 }
 
 function draw(root, svg, boxes, edges) {
   const at = root.getBoundingClientRect()
   svg.replaceChildren()
-  svg.setAttribute("width", at.width)
-  svg.setAttribute("height", at.height)
+  svg.setAttribute("width", root.clientWidth)
+  svg.setAttribute("height", root.clientHeight)
   for (const [from, to, kind] of edges)
     arrow(positionOf(boxes[from], at), positionOf(boxes[to], at), kind)
       .forEach(([tag, attributes]) => makeSvg(tag, attributes, svg))
