@@ -237,11 +237,11 @@ def compare_models(
         "tokens": n_tokens,
         "measures": [*MEASURES, *LOSSES],
     }
-    task = partial(Comparing, pair[0], pair[1], n_tokens, device)
+    sums_of = partial(_distances, pair[0], pair[1], n_tokens, device)
     with TemporaryDirectory() as temporary:
         folder = Path(out or f"{temporary}/changes")
         corpus = _corpus(texts, Path(temporary))
-        sums = collect(corpus, folder, RECORD, made_from, "", task, engine or local(1), progress)
+        sums = collect(corpus, folder, RECORD, made_from, "", sums_of, engine or local(1), progress)
         return _changes(first, second, sample_of(first, corpus, n_tokens), n_tokens, sums)
 
 
@@ -300,24 +300,12 @@ def _load(given: Checkpoint, device: str) -> Model:
     return model
 
 
-class Comparing(NamedTuple):
-    """Compare two checkpoints on a shard."""
-
-    before: Checkpoint
-    after: Checkpoint
-    n_tokens: int
-    device: str
-    shard: Shard
-
-    def sums(self) -> Sums:
-        """The distances on the shard's passages."""
-        before, after = (_load(given, self.device) for given in (self.before, self.after))
-        return distances(before, after, self.shard, self.n_tokens)
-
-
-def distances(before: Model, after: Model, shard: Shard, n_tokens: int) -> Sums:
+def _distances(
+    first: Checkpoint, second: Checkpoint, n_tokens: int, device: str, shard: Shard
+) -> Sums:
     """Every distance on a shard's passages: ``MEASURES`` of each head, then ``LOSSES``, in one row
     of numbers, (1, 1, 4 · n_layer · n_head + 2)."""
+    before, after = (_load(given, device) for given in (first, second))
     n = len(MEASURES) * before.config.n_layer * before.config.n_head + len(LOSSES)
     compare, sums = Pair.of(before, after), [empty_sums(1, 1, n)]
     for passages in passages_of(before, shard, n_tokens, _batch_size(before, n_tokens)):

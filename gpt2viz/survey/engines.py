@@ -16,7 +16,7 @@ from itertools import islice
 from multiprocessing import active_children, get_context
 from pathlib import Path
 from threading import Thread, current_thread, main_thread
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 import numpy as np
@@ -103,33 +103,11 @@ def empty_sums(*sizes: int) -> Sums:
 ANSWER = 5
 
 
-class Task(Protocol):
-    """A shard's work with all its settings, to be sent to another process or machine."""
+class Task(NamedTuple):
+    """A shard, and the function that computes its sums; sent to another process or machine."""
 
-    @property
-    def shard(self) -> Shard:
-        """The texts."""
-
-    def sums(self) -> Sums:
-        """Compute the sums of these texts."""
-
-
-class Scoring(NamedTuple):
-    """Score every head: ``step`` is a checkpoint of the model's training, if any, and ``scores``
-    are the names of the scores, in their order."""
-
-    model: str | Path
-    step: int | None
-    n_tokens: int
-    device: str
-    scores: tuple[str, ...]
     shard: Shard
-
-    def sums(self) -> Sums:
-        """The scores of the shard's passages."""
-        model = cached_model(self.model, self.step)
-        model.network.to(devices.find(self.device))
-        return score(model, self.shard, self.n_tokens, self.scores)
+    sums: Callable[[Shard], Sums]
 
 
 #: Takes tasks, one by one as workers become free, and yields shard numbers with their sums.
@@ -169,7 +147,7 @@ def work(task: Task) -> tuple[int, Sums]:
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
-        sums = task.sums()
+        sums = task.sums(task.shard)
     finally:
         torch.set_num_threads(before)  # with one worker the process is the caller's
     return task.shard.number, sums

@@ -16,8 +16,9 @@ from gpt2viz.errors import SurveyError
 from gpt2viz.extras import require
 from gpt2viz.files import read_json, whole
 from gpt2viz.labels import sentence
+from gpt2viz.model import devices
 from gpt2viz.survey.documents import SHARD, Corpus, Shard, shards
-from gpt2viz.survey.engines import SHORTEST, Engine, Scoring, Task, cached_model, checksum
+from gpt2viz.survey.engines import SHORTEST, Engine, Task, cached_model, checksum, score
 from gpt2viz.survey.stored import HEADS, INTERVALS, PASSAGES, RECORD
 from gpt2viz.survey.sums import Sums, load, merge_all, save
 
@@ -56,10 +57,24 @@ def survey(
         "intervals": INTERVALS,
         "scores": list(names),  # what each shard holds, in this order
     }
-    task = partial(Scoring, model, step, n_tokens, device, names)
+    sums_of = partial(_score_shard, model, step, n_tokens, device, names)
     corpus = texts if isinstance(texts, Corpus) else Corpus(Path(texts))
-    sums = collect(corpus, out, RECORD, made_from, about, task, engine, progress)
+    sums = collect(corpus, out, RECORD, made_from, about, sums_of, engine, progress)
     tables.write({HEADS: tables.head_rows(sums), PASSAGES: tables.passage_rows(sums)}, out)
+
+
+def _score_shard(
+    folder: str | Path,
+    step: int | None,
+    n_tokens: int,
+    device: str,
+    names: tuple[str, ...],
+    shard: Shard,
+) -> Sums:
+    """``score`` of the model in a folder."""
+    model = cached_model(folder, step)
+    model.network.to(devices.find(device))
+    return score(model, shard, n_tokens, names)
 
 
 def collect(
@@ -68,11 +83,11 @@ def collect(
     record: str,
     made_from: dict[str, Any],
     about: str,
-    task: Callable[[Shard], Task],
+    sums_of: Callable[[Shard], Sums],
     engine: Engine,
     progress: Progress,
 ) -> Sums:
-    """Do the tasks of a corpus's missing shards, store them in ``out``, and return all sums.
+    """Compute the ``sums_of`` a corpus's missing shards, store them in ``out``, and return all.
 
     ``record`` names the file there that records what they are ``made_from``, besides the corpus.
     Raises what ``survey`` raises.
@@ -83,10 +98,10 @@ def collect(
     _check_same_survey(out / record, {**corpus.record, "shard": SHARD, **made_from}, about)
     files = [out / f"shard-{number:06}.npz" for number in range(len(ended))]
 
-    missing = (task(shard) for shard in shards(corpus) if not files[shard.number].is_file())
+    left = (shard for shard in shards(corpus) if not files[shard.number].is_file())
     n_done = sum(n for n, file in zip(ended, files, strict=True) if file.is_file())
     progress(n_done, of := sum(ended))
-    for number, sums in engine(missing):
+    for number, sums in engine(Task(shard, sums_of) for shard in left):
         save(sums, files[number])
         progress(n_done := n_done + ended[number], of)
     sums = merge_all(map(load, files))

@@ -10,6 +10,7 @@ import socket
 import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import product
 from multiprocessing import get_context
 from pathlib import Path
@@ -30,7 +31,7 @@ from gpt2viz.analysis.scores import SCORES
 from gpt2viz.cli import main
 from gpt2viz.errors import SurveyError
 from gpt2viz.survey.documents import Corpus, Shard, documents, shards
-from gpt2viz.survey.engines import SHORTEST, Engine, Scoring, Task, local, on_ray, score, work
+from gpt2viz.survey.engines import SHORTEST, Engine, Task, local, on_ray, score, work
 from gpt2viz.survey.run import survey, survey_steps
 from gpt2viz.survey.sums import BEST, Sums, Where, load, merge, merge_all, passage_sums, save
 from gpt2viz.survey.tables import head_rows, passage_rows
@@ -413,21 +414,16 @@ def test_survey_of_a_file(tiny_folder: Path, corpus: Path, tmp_path: Path, form:
 def test_interrupted_survey_resumes(corpus: Path, tmp_path: Path, family: str) -> None:
     model, done = write_model(tmp_path / "model", family), list[int]()
 
-    def interrupt_at_two(tasks: Iterable[Task]) -> Iterator[tuple[int, Sums]]:
+    def note_tasks(tasks: Iterable[Task], most: int = 99) -> Iterator[tuple[int, Sums]]:
         for task in tasks:
-            if len(done) == 2:
+            if len(done) == most:
                 raise KeyboardInterrupt
-            done.append(task.shard.number)
-            yield work(task)
-
-    def note_tasks(tasks: Iterable[Task]) -> Iterator[tuple[int, Sums]]:
-        for task in tasks:
             done.append(task.shard.number)
             yield work(task)
 
     out, whole = tmp_path / "out", tmp_path / "whole"
     with pytest.raises(KeyboardInterrupt):
-        survey(corpus, model, out, N_TOKENS, "cpu", interrupt_at_two)
+        survey(corpus, model, out, N_TOKENS, "cpu", lambda tasks: note_tasks(tasks, 2))
     assert not list(out.glob("heads.*"))
     survey(corpus, model, out, N_TOKENS, "cpu", note_tasks)
     assert done == [0, 1, 2, 3]
@@ -446,8 +442,8 @@ def test_survey_of_every_checkpoint_resumes(corpus: Path, tmp_path: Path) -> Non
         for task in tasks:
             if len(done) == most:
                 raise KeyboardInterrupt
-            assert isinstance(task, Scoring)
-            done.append((task.step, task.shard.number))
+            assert isinstance(task.sums, partial)
+            done.append((task.sums.args[1], task.shard.number))
             yield work(task)
 
     given = corpus, tmp_path / "grown" / "step-300", out, N_TOKENS, "cpu"
