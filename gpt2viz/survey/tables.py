@@ -12,7 +12,7 @@ from pyarrow import csv, parquet
 
 from gpt2viz.analysis.scores import SCORES
 from gpt2viz.files import whole
-from gpt2viz.survey.stored import HEADS, STEPS
+from gpt2viz.survey.stored import HEADS, STEPS, Passage
 from gpt2viz.survey.sums import Sums, Where
 
 
@@ -45,18 +45,9 @@ def passage_rows(sums: Sums) -> list[dict[str, Any]]:
     names = list(SCORES)
     rows = []
     for s, layer, head, rank in np.argwhere(np.isfinite(sums.best)).tolist():
-        position = Where(*sums.where[s, layer, head, rank].tolist())
-        rows.append(
-            {
-                "score": names[s],
-                "layer": layer,
-                "head": head,
-                "rank": rank + 1,
-                "value": sums.best[s, layer, head, rank],
-                **position._asdict(),
-                "text": sums.texts[position],
-            }
-        )
+        at = Where(*sums.where[s, layer, head, rank].tolist())
+        value = sums.best[s, layer, head, rank]
+        rows.append(Passage(names[s], layer, head, rank + 1, value, *at, sums.texts[at])._asdict())
     return rows
 
 
