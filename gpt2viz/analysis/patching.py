@@ -280,23 +280,24 @@ def patch_sweep(
     """
     _check(stage)
     runs = paired_runs(model, clean, corrupted, answer, direction, metric, causal, edits, reference)
-    cells = _cells(runs, stage, by_position)
-    values = np.full(cells.shape, np.nan)
+    indices = _indices(runs, stage, by_position)
+    n_layer, n_head = model.config.n_layer, model.config.n_head
+    shape = (n_layer, n_head, -1) if by_position and stage in OF_HEADS else (n_layer, -1)
+    values = np.full((n_layer, len(indices)), np.nan)
     patches = []
-    for layer in range(model.config.n_layer):
+    for layer in range(n_layer):
         new, old = (activation(run, stage, layer) for run in (runs.source, runs.into))
-        same = [np.array_equal(new[index], old[index]) for index in cells.indices]
-        here = values[layer].reshape(-1)  # a view
-        here[same] = runs.measure(runs.into.logits_at(-1))  # as before the first token that differs
+        same = [np.array_equal(new[index], old[index]) for index in indices]
+        values[layer, same] = runs.measure(runs.into.logits_at(-1))  # as before the texts differ
         patches += [(layer, int(n)) for n in np.flatnonzero(~np.array(same))]
     for start in range(0, len(patches), runs.at_once):
         some = patches[start : start + runs.at_once]
-        patched = _patch(runs, stage, [(layer, cells.indices[n]) for layer, n in some])
-        for (layer, n), value in zip(some, patched, strict=True):
-            values[layer].reshape(-1)[n] = value
+        patched = _patch(runs, stage, [(layer, indices[n]) for layer, n in some])
+        values[tuple(np.transpose(some))] = patched
         if progress is not None:
-            progress(_sweep(runs, stage, values.copy()), float(np.isfinite(values).mean()))
-    return _sweep(runs, stage, values)
+            sweep = _sweep(runs, stage, values.reshape(shape).copy())
+            progress(sweep, float(np.isfinite(values).mean()))
+    return _sweep(runs, stage, values.reshape(shape))
 
 
 def patch_estimate(
@@ -356,22 +357,13 @@ def _check(stage: str) -> None:
         raise StageError(f"no stage {stage!r} to patch; there are: {' '.join(known)}")
 
 
-class _Cells(NamedTuple):
-    """The shape of a sweep's values, and the index of each value's piece in every layer's stage."""
-
-    shape: tuple[int, ...]
-    indices: list[tuple[int | slice, ...]]
-
-
-def _cells(runs: PairedRuns, stage: str, by_position: bool) -> _Cells:
-    config, T = runs.model.config, len(runs.into.token_ids)
-    positions = range(-T, 0)  # from the end, where fewer tokens run
+def _indices(runs: PairedRuns, stage: str, by_position: bool) -> list[tuple[int | slice, ...]]:
+    """The indices of the pieces of every layer's stage that are patched one at a time."""
+    positions = range(-len(runs.into.token_ids), 0)  # from the end, where fewer tokens run
     if stage in STREAMS:
-        return _Cells((config.n_layer, T), [(t,) for t in positions])
-    rows = _rows(runs.into, stage)
-    if by_position:
-        return _Cells((config.n_layer, len(rows), T), [(h, t) for h in rows for t in positions])
-    return _Cells((config.n_layer, len(rows)), [(h, slice(None)) for h in rows])
+        return [(t,) for t in positions]
+    pieces = positions if by_position else [slice(None)]
+    return [(h, piece) for h in _rows(runs.into, stage) for piece in pieces]
 
 
 def _rows(run: Trace, stage: str) -> list[int]:
