@@ -26,7 +26,7 @@ from gpt2viz.arrays import Numbers
 from gpt2viz.training.batches import Ids
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class _Level:
     """All G n-grams of one length, each identified by its index in ``keys``."""
 
@@ -39,7 +39,7 @@ class _Level:
     """c(h w): (G,)."""
     contexts: int
     """The number of contexts, which are the shorter n-grams."""
-    before: Ids | None
+    before: Ids | None = None
     """Different tokens before the n-gram: (G,), or None for the longest."""
 
 
@@ -56,24 +56,17 @@ class NGrams:
         if ids.min() < 0 or ids.max() >= vocab_size:
             raise ValueError(f"a token id is outside 0 … {vocab_size - 1}")
         self.vocab_size = vocab_size
-        counted: list[tuple[Ids, Ids, Ids, int, Ids]] = []
+        self._levels: list[_Level] = []
         positions, contexts = np.zeros(len(ids) + 1, np.int64), 1  # the empty n-gram at each
-        befores: list[Ids] = []
         for n in range(1, order + 1):
             whole = positions[: len(ids) - n + 1] * vocab_size + ids[n - 1 :]
             keys, first, now, counts = np.unique(
                 whole, return_index=True, return_inverse=True, return_counts=True
             )
             if n > 1:  # each different n-gram is one more token before its own end
-                befores.append(np.bincount(positions[first + 1], minlength=contexts))
-            counted.append((keys, keys // vocab_size, counts, contexts, now))
+                self._levels[-1].before = np.bincount(positions[first + 1], minlength=contexts)
+            self._levels.append(_Level(keys, keys // vocab_size, counts, contexts))
             positions, contexts = now, len(keys)
-        self._levels = [
-            _Level(keys, of, counts, contexts, before)
-            for (keys, of, counts, contexts, _), before in zip(
-                counted, [*befores, None], strict=True
-            )
-        ]
 
     def witten_bell(self, rows: Ids) -> Numbers:
         """P of every token by every order: rows (B, T) -> (order, B, T).
