@@ -11,7 +11,6 @@ Shapes are written as in ``network.py``; nkv are groups of heads that share keys
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from functools import lru_cache
 
 import torch
@@ -20,6 +19,7 @@ from torch import Tensor, nn
 from gpt2viz.model import transformer
 from gpt2viz.model.config import LlamaConfig
 from gpt2viz.model.network import ACTIVATION, GPT2, Attend, Mask, Past, empty_embedding
+from gpt2viz.model.transformer import named
 
 
 @lru_cache(maxsize=8)
@@ -131,6 +131,10 @@ class MLP(nn.Module):
 class Block(transformer.Block):
     """One layer: attention, then MLP, each added to the residual stream (B, T, C)."""
 
+    attention_norm = named("input_layernorm")
+    attention = named("self_attn")
+    mlp_norm = named("post_attention_layernorm")
+
     def __init__(self, config: LlamaConfig, layer: int) -> None:
         super().__init__()
         self.input_layernorm = nn.RMSNorm(config.n_embd, eps=config.rms_norm_eps)
@@ -144,23 +148,14 @@ class Block(transformer.Block):
         x = self.residual_mid(x + self.self_attn(self.input_layernorm(x), mask, past))  # (B, T, C)
         return self.residual_out(x + self.mlp(self.post_attention_layernorm(x)))  # (B, T, C)
 
-    @property
-    def attention(self) -> SelfAttention:
-        return self.self_attn
-
-    @property
-    def attention_norm(self) -> nn.RMSNorm:
-        return self.input_layernorm
-
-    @property
-    def mlp_norm(self) -> nn.RMSNorm:
-        return self.post_attention_layernorm
-
 
 class Llama(transformer.Transformer):
     """Token ids (B, T) -> logits (B, T, n_vocab), or (B, 1, n_vocab) for the last token only."""
 
     config: LlamaConfig
+    embedding = named("embed_tokens")
+    blocks = named("layers")
+    final_norm = named("norm")
 
     def __init__(self, config: LlamaConfig) -> None:
         super().__init__()
@@ -178,15 +173,3 @@ class Llama(transformer.Transformer):
 
     #: The same way through embedding, blocks, norm and head.
     forward = GPT2.forward
-
-    @property
-    def embedding(self) -> nn.Embedding:
-        return self.embed_tokens
-
-    @property
-    def blocks(self) -> Sequence[Block]:
-        return self.layers  # type: ignore[return-value]
-
-    @property
-    def final_norm(self) -> nn.RMSNorm:
-        return self.norm

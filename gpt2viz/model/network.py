@@ -23,6 +23,7 @@ from gpt2viz.errors import ContextError
 from gpt2viz.model import transformer
 from gpt2viz.model.config import GPT2Config
 from gpt2viz.model.mask import hidden_pairs
+from gpt2viz.model.transformer import named
 
 
 class Past(NamedTuple):
@@ -199,6 +200,10 @@ class MLP(nn.Module):
 class Block(transformer.Block):
     """One layer: attention, then MLP, each added to the residual stream (B, T, C)."""
 
+    attention_norm = named("ln_1")
+    attention = named("attn")
+    mlp_norm = named("ln_2")
+
     def __init__(self, config: GPT2Config, layer: int) -> None:
         super().__init__()
         self.ln_1 = nn.LayerNorm(config.n_embd, eps=config.layer_norm_epsilon)
@@ -214,18 +219,6 @@ class Block(transformer.Block):
         normed = self.ln_2(x)  # (B, T, C)
         return self.residual_out(x + self.mlp(normed))  # (B, T, C)
 
-    @property
-    def attention(self) -> SelfAttention:
-        return self.attn
-
-    @property
-    def attention_norm(self) -> nn.LayerNorm:
-        return self.ln_1
-
-    @property
-    def mlp_norm(self) -> nn.LayerNorm:
-        return self.ln_2
-
 
 def empty_embedding(n: int, C: int) -> nn.Embedding:
     """A table (n, C) to be filled later. To initialize it on PyTorch's device "meta" would load its
@@ -238,6 +231,10 @@ class GPT2(transformer.Transformer):
     """Token ids (B, T) -> logits (B, T, n_vocab), or (B, 1, n_vocab) for the last token only."""
 
     config: GPT2Config
+    embedding = named("wte")
+    position_embedding = named("wpe")
+    blocks = named("h")
+    final_norm = named("ln_f")
 
     def __init__(self, config: GPT2Config) -> None:
         super().__init__()
@@ -289,19 +286,3 @@ class GPT2(transformer.Transformer):
             x = block(x, mask, past[n] if past else None)  # (B, T, C)
         x = self.final_norm(x)  # (B, T, C)
         return self.lm_head(x[:, -1:] if last_only else x)  # (B, T, n_vocab)
-
-    @property
-    def embedding(self) -> nn.Embedding:
-        return self.wte
-
-    @property
-    def position_embedding(self) -> nn.Embedding:
-        return self.wpe
-
-    @property
-    def blocks(self) -> Sequence[Block]:
-        return self.h  # type: ignore[return-value]
-
-    @property
-    def final_norm(self) -> nn.LayerNorm:
-        return self.ln_f

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -18,38 +19,29 @@ from gpt2viz.model.config import ModelConfig
 from gpt2viz.model.devices import double
 
 
+def named(name: str) -> Any:
+    """A common name for the module that a family's checkpoints call ``name``."""
+    return property(attrgetter(name))
+
+
 class Transformer(nn.Module, ABC):
     """Token ids (B, T) -> logits (B, T, n_vocab), or (B, 1, n_vocab) for the last token only.
 
-    A stack of pre-norm blocks, whose arguments are those of ``GPT2.forward``.
+    A stack of pre-norm ``blocks``, whose arguments are those of ``GPT2.forward``. ``embedding`` has
+    the vector of every token, (n_vocab, C), and ``position_embedding`` that of every position,
+    (n_positions, C), if positions are learned vectors. ``final_norm`` is before the unembedding.
     """
 
     config: ModelConfig
+    embedding: nn.Embedding
+    position_embedding: nn.Embedding | None = None
+    blocks: Sequence[Block]
+    final_norm: nn.Module
     lm_head: nn.Linear
 
     if TYPE_CHECKING:  # a family's own modules, under its checkpoints' names
 
         def __getattr__(self, name: str) -> Any: ...
-
-    @property
-    @abstractmethod
-    def embedding(self) -> nn.Embedding:
-        """The vector of every token: (n_vocab, C)."""
-
-    @property
-    def position_embedding(self) -> nn.Embedding | None:
-        """The vector of every position (n_positions, C), if positions are learned vectors."""
-        return None
-
-    @property
-    @abstractmethod
-    def blocks(self) -> Sequence[Block]:
-        """The layers, from the first."""
-
-    @property
-    @abstractmethod
-    def final_norm(self) -> nn.Module:
-        """The norm before the unembedding."""
 
     @property
     def device(self) -> torch.device:
@@ -86,25 +78,13 @@ class Attention(nn.Module, ABC):
         """The projection that merges the heads: W_O by head (nh, hs, C), and b_O (C,) or zeros."""
 
 
-class Block(nn.Module, ABC):
-    """One layer: attention, then MLP, each after a norm and added to the stream (B, T, C)."""
+class Block(nn.Module):
+    """One layer: attention, then MLP, each after its norm and added to the stream (B, T, C)."""
 
+    attention_norm: nn.Module
+    attention: Attention
+    mlp_norm: nn.Module
     mlp: nn.Module
-
-    @property
-    @abstractmethod
-    def attention(self) -> Attention:
-        """Its attention."""
-
-    @property
-    @abstractmethod
-    def attention_norm(self) -> nn.Module:
-        """The norm before attention."""
-
-    @property
-    @abstractmethod
-    def mlp_norm(self) -> nn.Module:
-        """The norm before the MLP."""
 
 
 class Norm(NamedTuple):
