@@ -24,6 +24,8 @@ from torch import Tensor
 from gpt2viz.errors import CheckpointError
 from gpt2viz.extras import require
 from gpt2viz.files import own_file, reading
+from gpt2viz.model.config import Rope
+from gpt2viz.model.llama import speeds
 from gpt2viz.model.memory import spell
 from gpt2viz.model.weights import CONV1D, Stored, numbers, problem
 
@@ -405,12 +407,9 @@ def _llama3_scaling(tensor: GGUFTensor, base: float, head_dim: int) -> dict[str,
     if tensor.size != (head_dim // 2,):
         raise ValueError(f"{tensor.key} is {tensor.size}, not {(head_dim // 2,)}")
     with own_file(tensor.file).open("rb") as opened:
-        divisors = numbers(opened, tensor).numpy().astype(np.float64)
-    wavelengths = 2 * np.pi * base ** (np.arange(0, head_dim, 2) / head_dim)  # (hs / 2,)
-    low, high = _LLAMA3["low_freq_factor"], _LLAMA3["high_freq_factor"]
-    original, factor = _LLAMA3["original_max_position_embeddings"], _short(float(divisors.max()))
-    smooth = ((original / wavelengths - low) / (high - low)).clip(0, 1)
-    expected = 1 / ((1 - smooth) / factor + smooth)
+        divisors = numbers(opened, tensor)  # (hs / 2,)
+    rope = Rope(base, "llama3", _short(float(divisors.max())))
+    expected = speeds(Rope(base), head_dim) / speeds(rope, head_dim)
     if not np.allclose(divisors, expected, rtol=1e-4):
         raise ValueError(f"{tensor.key} isn't Llama 3's scaling of positions")
-    return {"rope_type": "llama3", "factor": factor, **_LLAMA3}
+    return {"rope_type": "llama3", "factor": rope.factor, **_LLAMA3}

@@ -17,18 +17,17 @@ import torch
 from torch import Tensor, nn
 
 from gpt2viz.model import transformer
-from gpt2viz.model.config import LlamaConfig
+from gpt2viz.model.config import LlamaConfig, Rope
 from gpt2viz.model.network import ACTIVATION, GPT2, Attend, Mask, Past, empty_embedding
 from gpt2viz.model.transformer import named
 
 
 @lru_cache(maxsize=8)
-def speeds(config: LlamaConfig) -> Tensor:
+def speeds(rope: Rope, hs: int) -> Tensor:
     """The angle by which each pair of a head's channels rotates from one position to the next.
 
     In radians: (hs / 2,). See ``config.Rope``.
     """
-    hs, rope = config.head_dim, config.rope
     angles = 1.0 / rope.base ** (torch.arange(0, hs, 2, device="cpu").double() / hs)
     if rope.kind == "linear":
         return angles / rope.factor
@@ -67,7 +66,8 @@ class SelfAttention(transformer.Attention):
         return x.view(B, T, -1, self.config.head_dim).transpose(1, 2)  # (B, nh or nkv, T, hs)
 
     def rotate(self, x: Tensor, positions: Tensor) -> Tensor:
-        angles = positions[:, None] * speeds(self.config).to(x)  # (T, hs / 2)
+        by = speeds(self.config.rope, self.config.head_dim)  # (hs / 2,)
+        angles = positions[:, None] * by.to(x)  # (T, hs / 2)
         cos, sin = angles.cos(), angles.sin()
         a, b = x.chunk(2, dim=-1)  # channel i is paired with i + hs / 2
         return torch.cat([a * cos - b * sin, b * cos + a * sin], dim=-1)
