@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from gpt2viz.labels import pluralize
+from gpt2viz.labels import layers_of_heads, pluralize
 from gpt2viz.pictures import sheet, svg
 from gpt2viz.pictures.every_head import Thumbnails
 from gpt2viz.pictures.explanation import pair_table, reason_map
@@ -98,8 +98,9 @@ def html(trace: Trace) -> str:
         if trace.explicit
         else "<small><code>trace.overview()</code> draws every head.</small>"
     )
+    size = layers_of_heads(config.n_layer, config.n_head)
     return (
-        f"<div><p><b>{escape(trace.model_name)}</b> · {_size(trace)} · "
+        f"<div><p><b>{escape(trace.model_name)}</b> · {size} · "
         f"{pluralize(len(labels), 'tokens')} · causal mask {'on' if trace.causal else 'off'}"
         f"{escape(edits)}</p><p>{chips}{more}</p>{picture}</div>"
     )
@@ -117,11 +118,6 @@ def reason_html(case: Reason) -> str:
     pairs = pair_table(case)
     shown = pairs.to_html(index=False, border=0, float_format="{:.2f}".format) if len(pairs) else ""
     return f"<div>{sentences}{shown}<small><code>heatmap()</code> draws all pairs.</small></div>"
-
-
-def _size(trace: Trace) -> str:
-    n_layer, n_head = trace.config.n_layer, trace.config.n_head
-    return f"{pluralize(n_layer, 'layers')} of {pluralize(n_head, 'heads')}"
 
 
 def _every_head(trace: Trace) -> Thumbnails:

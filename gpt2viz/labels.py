@@ -141,6 +141,11 @@ def pluralize(n: int, things: str) -> str:
     return " ".join(filter(None, [f"{n:,}", singular if n == 1 else first, rest]))
 
 
+def layers_of_heads(n_layer: int, n_head: int) -> str:
+    """The size of a model: "4 layers of 1 head"."""
+    return f"{pluralize(n_layer, 'layers')} of {pluralize(n_head, 'heads')}"
+
+
 def numeral(number: float, form: str = "") -> str:
     """A number in a format such as "+.2f", with true signs: "−0.50", "∞", "NaN".
 

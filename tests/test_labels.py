@@ -17,6 +17,7 @@ import gpt2viz
 from gpt2viz.labels import (
     difference,
     label,
+    layers_of_heads,
     markup_safe,
     numeral,
     percent,
@@ -93,6 +94,7 @@ def test_pluralize(subtests: pytest.Subtests) -> None:
     for n, things, words in cases:
         with subtests.test(n=n, things=things):
             assert pluralize(n, things) == words
+    assert layers_of_heads(2, 1) == "2 layers of 1 head"
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import gpt2viz
 from gpt2viz import CheckpointError, settings
 from gpt2viz.cli import options
 from gpt2viz.errors import HubError
-from gpt2viz.labels import escape_controls
+from gpt2viz.labels import escape_controls, layers_of_heads
 from gpt2viz.model import convert as conversion
 from gpt2viz.model import hub, model_registry
 from gpt2viz.model.checkpoint import read_config, weight_bytes
@@ -151,7 +151,7 @@ def convert(
         options.print_json({"folder": str(folder), "parameters": weight_bytes(folder) // 4})
     else:
         click.echo(
-            f"{escape_controls(str(folder))}: {config.n_layer} layers of {config.n_head} heads, "
+            f"{escape_controls(str(folder))}: {layers_of_heads(config.n_layer, config.n_head)}, "
             f"C = {config.n_embd}, vocabulary {config.vocab_size:,}, "
             f"{config.n_positions:,} positions"
         )

@@ -14,7 +14,7 @@ import click
 
 from gpt2viz import settings
 from gpt2viz.cli import options
-from gpt2viz.errors import MissingExtraError, ServeError
+from gpt2viz.errors import ServeError
 from gpt2viz.extras import missing
 from gpt2viz.model import model_registry
 from gpt2viz.serving import pages, proxy
@@ -183,7 +183,7 @@ def serve(
 def check_streamlit(command: str) -> None:
     """Raise ``MissingExtraError`` if Streamlit is missing for that command."""
     if find_spec("streamlit") is None:
-        raise MissingExtraError(missing(command, "app", "streamlit"))
+        raise missing(command, "app", "streamlit")
 
 
 def check_folders(given: Sequence[str], device: str = "cpu") -> list[Path]:

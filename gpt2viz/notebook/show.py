@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from gpt2viz.analysis.top_attention import TopAttention, strongest_links
 from gpt2viz.arrays import Array, Numbers, Pairs
 from gpt2viz.errors import AttentionError
-from gpt2viz.labels import numeral, percent, pluralize, sentence
+from gpt2viz.labels import layers_of_heads, numeral, percent, pluralize, sentence
 from gpt2viz.notebook.given import FILL, Given, check
 from gpt2viz.notebook.picture import picture
 from gpt2viz.notebook.stored import STEPS, Stored, deflate, pool_heads, store
@@ -146,7 +146,7 @@ def show(
 
 def _title(data: Given, facts: _Facts, read: _Layers) -> str:
     n_layer, n_head = data.n_layer, read.tiles.shape[1]
-    what = f"{facts.quantity}s of {pluralize(n_layer, 'layers')} of {pluralize(n_head, 'heads')}"
+    what = f"{facts.quantity}s of {layers_of_heads(n_layer, n_head)}"
     return " · ".join(filter(None, [data.model, what[0].upper() + what[1:]]))
 
 

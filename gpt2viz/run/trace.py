@@ -12,7 +12,7 @@ import numpy as np
 from gpt2viz.arrays import Array, Numbers, Pairs, largest
 from gpt2viz.errors import ArgumentError, MissingExtraError, PlaceError, StageError
 from gpt2viz.extras import require
-from gpt2viz.labels import label, pluralize
+from gpt2viz.labels import label, layers_of_heads, pluralize
 from gpt2viz.model.config import ModelConfig
 from gpt2viz.model.fingerprint import WeightFiles
 from gpt2viz.run.edits import Edit
@@ -90,7 +90,7 @@ class Trace:
     ``forbidden`` (T, T) the keys (columns) that they hid from queries (rows), if any;
     ``mean_over`` names the texts of a ``reference`` that was given for means, if any;
     ``patch_text`` is the text that patches took their pieces from, ``patch_from`` its token ids.
-    ``weights`` are the files that the model was read from, for their checksum. Where
+    ``weight_files`` are those that the model was read from, for their checksum. Where
     ``tokens_are_words``, none contains the white space between them; ``spell`` gives the bytes of
     any token of the vocabulary. ``graph`` has the model's stages by key. ``last_logits`` (B,
     n_vocab) are the run's own where a hook changed them, otherwise None.
@@ -328,7 +328,7 @@ class Trace:
             edits += f", the first {self.reused:,} from an earlier run"
         written = (f"{n}:{text}" for n, text in enumerate(self.labels[:WRITTEN]))
         more = f" … and {n_tokens - WRITTEN:,} more" if n_tokens > WRITTEN else ""
-        size = f"{pluralize(config.n_layer, 'layers')} of {pluralize(config.n_head, 'heads')}"
+        size = layers_of_heads(config.n_layer, config.n_head)
         return (
             f"Trace of {pluralize(n_tokens, 'tokens')} through {self.model_name} ({size}), causal "
             f"mask {'on' if self.causal else 'off'}{edits}\n{' '.join(written)}{more}"
