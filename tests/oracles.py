@@ -78,20 +78,12 @@ class Oracle(ABC):
         """The divisor of the scores."""
 
     @abstractmethod
-    def position_vectors(self, T: int) -> dict[str, np.ndarray]:
-        """The position embedding, if the family has one: (T, C)."""
-
-    @abstractmethod
     def scale(self, stream: np.ndarray) -> np.ndarray:
         """The divisor in the norm of a residual stream (…, C): (…, 1)."""
 
     @abstractmethod
     def norm(self, x: np.ndarray, stream: np.ndarray, layer: int | None) -> np.ndarray:
         """The norm of a part x, without bias, at the scale of the whole stream."""
-
-    @abstractmethod
-    def bias(self, layer: int | None) -> np.ndarray:
-        """The bias of the norm: (C,)."""
 
     @abstractmethod
     def out_proj(self, layer: int) -> tuple[np.ndarray, np.ndarray | None]:
@@ -101,13 +93,21 @@ class Oracle(ABC):
     def read(self, into: str, layer: int, x: np.ndarray, biased: bool = False) -> np.ndarray:
         """W_Q, W_K or W_V times a normed stream (T, C): (rows, T, hs), with or without biases."""
 
-    @abstractmethod
+    def position_vectors(self, T: int) -> dict[str, np.ndarray]:
+        """The position embedding, if the family has one: (T, C)."""
+        return {}
+
+    def bias(self, layer: int | None) -> np.ndarray:
+        """The bias of the norm, or zeros: (C,)."""
+        return np.zeros(self.embedding.shape[1])
+
     def qk_gain(self, into: str, layer: int) -> np.ndarray | None:
         """The gain of the QK-norm (hs,), if the family has one."""
+        return None
 
-    @abstractmethod
     def rotate(self, x: np.ndarray, positions: Sequence[int]) -> np.ndarray:
         """Queries or keys (…, T, hs) after RoPE, if the family has it."""
+        return x
 
     def qk_norm(self, into: str, layer: int, x: np.ndarray, run: np.ndarray) -> np.ndarray:
         """The QK-norm (…, hs), if the family has one, at the scale of ``run``."""
@@ -173,12 +173,6 @@ class GPT2(Oracle):
         part = np.split(made, 3, axis=1)["qkv".index(into)]
         return numpy_gpt2.by_head(part, len(self.groups))
 
-    def qk_gain(self, into: str, layer: int) -> None:
-        return None
-
-    def rotate(self, x: np.ndarray, positions: Sequence[int]) -> np.ndarray:
-        return x
-
 
 class Llama(Oracle):
     def __init__(self, folder: Path) -> None:
@@ -194,18 +188,12 @@ class Llama(Oracle):
     def divisor(self, layer: int) -> float:
         return float(self.of.sizes[2] ** 0.5)
 
-    def position_vectors(self, T: int) -> dict[str, np.ndarray]:
-        return {}
-
     def scale(self, stream: np.ndarray) -> np.ndarray:
         return np.sqrt((stream**2).mean(axis=-1, keepdims=True) + self.eps)
 
     def norm(self, x: np.ndarray, stream: np.ndarray, layer: int | None) -> np.ndarray:
         name = "model.norm" if layer is None else f"model.layers.{layer}.input_layernorm"
         return x / self.scale(stream) * self.of.w[f"{name}.weight"]
-
-    def bias(self, layer: int | None) -> np.ndarray:
-        return np.zeros(self.embedding.shape[1])
 
     def out_proj(self, layer: int) -> tuple[np.ndarray, np.ndarray | None]:
         name = f"model.layers.{layer}.self_attn.o_proj"
