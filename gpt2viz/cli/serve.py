@@ -19,6 +19,7 @@ from gpt2viz.extras import missing
 from gpt2viz.model import model_registry
 from gpt2viz.serving import pages, proxy
 
+_EVERY_HOST = ("0.0.0.0", "::")  # noqa: S104 (only compared)
 _models = click.option(
     "-m",
     "--model",
@@ -82,9 +83,8 @@ def app(
     check_free(host, port)
     arguments = [*app_arguments(folders, names), "--device", device]
     config = pages.streamlit_settings(host, port, pages.answers(host, hosts))
-    click.echo(f"Starting gpt2viz at {address(host, port, hosts)}; Ctrl-C ends it.")
-    own = f"http://{'localhost' if host in ('0.0.0.0', '::') else host}:{port}"  # noqa: S104
-    pages.open_app(config, arguments, browser=own if browser else None)
+    click.echo(f"Starting gpt2viz at {addresses(host, port, hosts)}; Ctrl-C ends it.")
+    pages.open_app(config, arguments, browser=address(host, port) if browser else None)
 
 
 def _origins(
@@ -163,7 +163,7 @@ def serve(
     if port == metrics_port:
         raise click.UsageError(f"--port and --metrics-port are both {port}")
     click.echo(
-        f"Starting gpt2viz at {address(host, port, hosts)} (workers: {workers}); Ctrl-C ends it."
+        f"Starting gpt2viz at {addresses(host, port, hosts)} (workers: {workers}); Ctrl-C ends it."
     )
     from gpt2viz.serving import workers as processes  # torch takes a second
 
@@ -206,12 +206,18 @@ def app_arguments(folders: Sequence[Path], allowed: Sequence[str]) -> list[str]:
     return arguments + [part for name in allowed for part in ("--allow-model", name)]
 
 
-def address(host: str, port: int, hosts: Sequence[str]) -> str:
-    """The app's address for a browser; for every host, both here and from other machines."""
-    if host in ("0.0.0.0", "::"):  # noqa: S104 (only compared)
-        others = f"http://{hosts[0] if hosts else socket.gethostname()}:{port}"
-        return f"http://localhost:{port}, for other machines {others}"
-    return f"http://{f'[{host}]' if ':' in host else host}:{port}"
+def address(host: str, port: int) -> str:
+    """The app's address for a browser on this machine."""
+    here = "localhost" if host in _EVERY_HOST else f"[{host}]" if ":" in host else host
+    return f"http://{here}:{port}"
+
+
+def addresses(host: str, port: int, hosts: Sequence[str]) -> str:
+    """The app's address; for every host, both here and from other machines."""
+    if host not in _EVERY_HOST:
+        return address(host, port)
+    others = address(hosts[0] if hosts else socket.gethostname(), port)
+    return f"{address(host, port)}, for other machines {others}"
 
 
 def check_free(host: str, port: int) -> None:

@@ -365,12 +365,17 @@ def test_app_answers_to_the_host_names_that_are_allowed(
         ("0.0.0.0", f"http://localhost:8700, for other machines http://{gethostname()}:8700;"),  # noqa: S104
     ],
 )
-def test_app_prints_its_address(
-    run: Run, started: Started, monkeypatch: pytest.MonkeyPatch, host: str, there: str
+def test_app_prints_its_address_and_opens_a_browser_there(
+    run: Run, monkeypatch: pytest.MonkeyPatch, host: str, there: str
 ) -> None:
+    opened: list[str] = []
     monkeypatch.setattr("gpt2viz.cli.serve.check_free", lambda *_: None)  # a machine without IPv6
-    text = run("app", "--port", "8700", "--host", host, "--no-browser").stdout
+    monkeypatch.setattr(
+        "gpt2viz.serving.pages.open_app", lambda *_, browser: opened.append(browser)
+    )
+    text = run("app", "--port", "8700", "--host", host).stdout
     assert text == f"Starting gpt2viz at {there} Ctrl-C ends it.\n"
+    assert opened == [there.rstrip(";").partition(",")[0]]
 
 
 def test_app_refuses_wrong_arguments_before_it_starts(
