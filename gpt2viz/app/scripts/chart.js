@@ -222,13 +222,13 @@ function drawBars(svg, trace, { x, y }, [slot, slots], gap, target) {
     target(n, { ...box, box: true })
     const written = trace.text?.[n]
     if (!written) return
-    const size = { "font-size": trace.textfont?.size ?? LETTER }, middle = (left + right) / 2
+    const middle = (left + right) / 2
     if (lying) text(svg, [plain(written)], value < 0 ? left - 4 : right + 4, (top + bottom) / 2 + 4,
-      { class: "number", "text-anchor": value < 0 ? "end" : "start", ...size })
-    else if (trace.textangle) text(svg, [plain(written)], middle + 4, top - 4, { class: "number",
-      transform: `rotate(-90 ${middle + 4} ${top - 4})`, ...size })
+      { class: "number", "text-anchor": value < 0 ? "end" : "start" })
+    else if (trace.textangle) text(svg, [plain(written)], middle + 4, top - 4,
+      { class: "number", transform: `rotate(-90 ${middle + 4} ${top - 4})` })
     else text(svg, written.split("\n"), middle, value < 0 ? bottom + 13 : top - 5,
-      { class: "number", "text-anchor": "middle", ...size })
+      { class: "number", "text-anchor": "middle" })
   })
 }
 
@@ -251,8 +251,8 @@ function drawPoints(svg, trace, { x, y }, dashes, target) {
     if (mode.includes("markers")) drawSign(svg, trace, n, point)
     const written = valueAt(trace.text, n)
     const [by, down, anchor] = BESIDE[valueAt(trace.textposition, n)] ?? [0, 4, "middle"]
-    if (mode.includes("text") && written) text(svg, written.split("\n"), left + by, top + down,
-      { "text-anchor": anchor, "font-size": trace.textfont?.size ?? LETTER })
+    if (mode.includes("text") && written)
+      text(svg, written.split("\n"), left + by, top + down, { "text-anchor": anchor })
     const half = mode.includes("markers") ? (valueAt(marker.size, n) ?? 6) / 2 : 0
     target(n, { x: left - half, y: top - half, w: 2 * half, h: 2 * half })
   })
@@ -354,7 +354,7 @@ function draw(view) {
   layout.annotations?.forEach(({ text: words, x }) => {
     const { low } = plots[0].x, last = plots.at(-1).x
     text(svg, [plain(words)], low + x * (last.low + last.size - low), top - 6,
-      { "text-anchor": "middle", "font-size": 13 })
+      { "text-anchor": "middle" })
   })
 }
 

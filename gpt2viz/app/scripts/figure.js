@@ -35,8 +35,7 @@ function figureOfBars({ names, ticks, cases, quantity, across, colors }) {
     x: across ? values : at, y: across ? at : values,
     marker: { color: colorOf(colors, role, cases.length),
       pattern: { shape: patternOf(role, rest, at.length) } },
-    text: written, textangle: turned ? -90 : 0, textfont: { size: most > 1 || !across ? 11 : 12 },
-    hovertext: hoverOf(hover, name),
+    text: written, textangle: turned ? -90 : 0, hovertext: hoverOf(hover, name),
   }))
   const above = turned && cases.some(({ written }) => written.length) ? 26 : 0
   const layout = across ? lying(words, most) : upright(words, cases.length, named, above)
@@ -102,7 +101,7 @@ function figureOfPoints({ names, x, y, x_title, y_title, made, colors }) {
   const free = FREE * (high - low) || 1, points = names.map((_, n) => [x[n], y[n]])
   const look = (computed, given) => names.map((_, n) => made.includes(n) ? computed : given)
   const data = [{
-    x, y, text: names, mode: "markers+text", textfont: { size: 13 },
+    x, y, text: names, mode: "markers+text",
     textposition: points.map((point) => sideOf(point, points.filter((other) => other !== point))),
     marker: { size: look(13, 9), symbol: look("diamond-open", "circle"),
       color: look(colors.second, colors.accent), line: { width: 2 } },

@@ -41,7 +41,7 @@ export function figureOfWiring({ n_layer, n_head, wires, chosen, colors }) {
     const mine = drawn.map((wire, n) => ({ ...wire, at: letters[n] }))
       .filter((wire) => wire.into === into)
     if (mine.length) data.push({ ...ends(mine.map(({ at }) => at)), mode: "markers+text",
-      text: mine.map(() => into.toUpperCase()), textfont: { size: 11 },
+      text: mine.map(() => into.toUpperCase()),
       marker: { size: CIRCLE, color: background, line: { color: colors[role], width: 1 } },
       customdata: mine.map(({ name }) => name), hovertext: mine.map(({ hover }) => hover),
       showlegend: false })
@@ -106,7 +106,7 @@ function grid(heads, framed, background, colors) {
   const names = heads.map(headNamed), look = (on, off) =>
     names.map((name) => framed.includes(name) ? on : off)
   return { ...ends(heads.map(([layer, head]) => [head, layer])), mode: "markers+text",
-    text: names, textfont: { size: 11 },
+    text: names,
     marker: { symbol: "square", size: HEAD, color: background,
       line: { color: look(colors.second, colors.grid), width: look(3, 1) } },
     hovertext: names.map((name) => `head ${name}`), showlegend: false }
