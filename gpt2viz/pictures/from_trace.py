@@ -15,7 +15,6 @@ from gpt2viz.pictures.palette import LOWER, UPPER
 from gpt2viz.pictures.panel import Axis, HeadOfRun, Panel
 from gpt2viz.pictures.picture import NUMBERS_FIT_LARGE, Heatmaps
 from gpt2viz.pictures.pooling import GRID, pool_panel
-from gpt2viz.run.key import RunKey
 from gpt2viz.run.stages import STAGE, Scale
 from gpt2viz.run.trace import Trace
 
@@ -164,35 +163,23 @@ def difference_in_words(title: str, first: str, second: str) -> str:
 class Measure:
     """One number for every query and key of every head of a layer: (nh, T, T).
 
-    ``labels`` are the T tokens as written on screen, and ``positions`` those of words in the text,
-    each that of its first token. ``hidden`` (nh, T, T) are the cells without a number;
-    ``hidden_text`` says why, under the pointer, and ``hidden_name`` in the
-    legend. ``of`` are the run and the layer, if each number is one head's, between two tokens.
+    ``hidden`` (nh, T, T) are the cells without a number. The ``panel`` of a head has what all have
+    in common: names, quantity and texts; and its ``head``, if each number is one head's, between
+    two tokens.
     """
 
     values: Array
-    labels: Sequence[str]
     hidden: Pairs
-    quantity: str
-    hidden_text: str
-    hidden_name: str
+    panel: Panel
     scale: Scale = "unit"
-    positions: Sequence[int] | None = None
-    of: tuple[RunKey, int] | None = None
 
 
 def weights_measure(trace: Trace, labels: Sequence[str], layer: int) -> Measure:
     """The attention weights of a layer, as the run had them."""
     weights = trace.stage("weights", layer)[0]
-    return Measure(
-        weights,
-        labels,
-        np.broadcast_to(mask_of(trace, layer, 0), weights.shape),  # no head has a mask of its own
-        "attention weight",
-        mask_causes(trace, layer=layer).text(),
-        mask_causes(trace, layer=layer).name,
-        of=(trace.key, layer),
-    )
+    panel = stage_panel(trace, labels, "weights", layer, 0, "")
+    hidden = np.broadcast_to(panel.hidden, weights.shape)  # no head has a mask of its own
+    return Measure(weights, hidden, panel)
 
 
 def word_measure(measure: Measure, trace: Trace) -> Measure:
@@ -203,37 +190,38 @@ def word_measure(measure: Measure, trace: Trace) -> Measure:
     starts = word_starts(trace.token_bytes, trace.tokens_are_words)
     ends = (*starts[1:], len(trace.token_bytes))
     hidden = np.logical_and.reduceat(measure.hidden, starts, axis=-1)
+    words = [
+        label(b"".join(trace.token_bytes[start:end]))
+        for start, end in zip(starts, ends, strict=True)
+    ]
+    panel = replace(
+        measure.panel,
+        rows=Axis("query", words, starts),
+        columns=Axis("key", words, starts),
+        quantity=f"{measure.panel.quantity} between words",
+        head=None,
+    )
     return replace(
         measure,
         values=group_words(measure.values, starts),
-        labels=[
-            label(b"".join(trace.token_bytes[start:end]))
-            for start, end in zip(starts, ends, strict=True)
-        ],
         hidden=np.logical_and.reduceat(hidden, starts, axis=-2),
-        quantity=f"{measure.quantity} between words",
-        positions=starts,
-        of=None,
+        panel=panel,
     )
 
 
 def mean_of_heads(measure: Measure) -> Measure:
     """The mean of a layer's heads, as a measure of one head: (1, T, T)."""
-    mean = measure.values.mean(axis=0, keepdims=True)
-    return replace(measure, values=mean, hidden=measure.hidden[:1], of=None)
+    mean, panel = measure.values.mean(axis=0, keepdims=True), replace(measure.panel, head=None)
+    return replace(measure, values=mean, hidden=measure.hidden[:1], panel=panel)
 
 
 def one_head(measure: Measure, head: int, title: str, name: str) -> Panel:
     """One head's matrix (T, T), queries down and keys across. A click on it carries ``name``."""
-    return Panel(
+    return replace(
+        measure.panel,
         title=title,
         values=measure.values[head],
-        rows=Axis("query", measure.labels, measure.positions),
-        columns=Axis("key", measure.labels, measure.positions),
         name=name,
-        quantity=measure.quantity,
         masked=measure.hidden[head],
-        masked_text=measure.hidden_text,
-        masked_name=measure.hidden_name,
-        head=None if measure.of is None else HeadOfRun(*measure.of, head),
+        head=measure.panel.head and measure.panel.head._replace(head=head),
     )

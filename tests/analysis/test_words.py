@@ -10,6 +10,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from gpt2viz.analysis.words import group_words, word_starts
 from gpt2viz.pictures.from_trace import Measure, word_measure
+from gpt2viz.pictures.panel import Axis, Panel
 
 
 def words_of(*tokens: str | bytes) -> list[bytes]:
@@ -83,8 +84,8 @@ class Run:
 def test_word_cell_is_hidden_if_all_its_token_cells_are() -> None:
     weights = np.array([[[1, 0, 0], [0, 1, 0], [0.5, 0.5, 0]]], np.float32)
     hidden = np.array([[[0, 1, 1], [1, 0, 1], [0, 0, 1]]], bool)
-    measured = Measure(weights, ["a", "b", "c"], hidden, "weight", "", "")
-    words = word_measure(measured, Run())  # type: ignore[arg-type]
+    panel = Panel("", weights[0], Axis("query", list("abc")), Axis("key", list("abc")))
+    words = word_measure(Measure(weights, hidden, panel), Run())  # type: ignore[arg-type]
     assert_array_equal(words.hidden, [[[False, True], [False, False]]])
     assert_allclose(words.values, [[[1.0, 0.0], [0.25, 0.75]]])
-    assert (words.labels, words.positions) == (["a", "·bc"], (0, 1))
+    assert words.panel.rows == Axis("query", ["a", "·bc"], (0, 1))

@@ -155,8 +155,8 @@ def _map(view: View, chosen: _Chosen, numbers: Measure, every_head: EveryHead) -
         f"Attention weights of every head{chosen.between}: layers down, heads across",
         every_head.tiles,
         weights.hidden[0],
-        weights.labels,
-        weights.positions,
+        weights.panel.rows.labels,
+        weights.panel.rows.positions,
         row=view.query,
         chosen=(chosen.layer, chosen.head),
         groups=view.model.config.n_kv_head,
@@ -201,7 +201,7 @@ def _draw_large(
         row=view.query,
         numbers=NUMBERS_FIT_LARGE,
         height=340,
-        bar=numbers.quantity,
+        bar=numbers.panel.quantity,
     )
     lines.draw(
         view,

@@ -158,16 +158,20 @@ def measure(trace: Trace, layer: int, chosen: str, whole_words: bool) -> Measure
     result = weights(trace, layer, whole_words)
     if chosen == "norms":
         lengths = value_weighted(run_cache.load(trace.model_name), trace, layer)
-        return replace(result, values=lengths, quantity="‖α·v·W_O‖", scale="amount")
+        panel = replace(result.panel, quantity="‖α·v·W_O‖")
+        return replace(result, values=lengths, panel=panel, scale="amount")
     if chosen == "rest":
         rest = drop_first(result.values)
         return replace(
             result,
             values=np.where(np.isnan(result.values), result.values, np.nan_to_num(rest)),
             hidden=np.isnan(rest) & ~np.isnan(result.values) | result.hidden,
-            quantity=f"share of the rest{' between words' if whole_words else ''}",
-            hidden_text="left out: the first column, or masked",
-            hidden_name="left out or masked",
+            panel=replace(
+                result.panel,
+                quantity=f"share of the rest{' between words' if whole_words else ''}",
+                masked_text="left out: the first column, or masked",
+                masked_name="left out or masked",
+            ),
         )
     return result
 
@@ -259,7 +263,8 @@ def layer_panel(
     result = mean_of_heads(weights_measure(trace, trace.labels, layer))
     if which == "rollout":
         mixed = rollout(trace, layer)[None]
-        result = replace(result, values=mixed, quantity="share of the token's start")
+        panel = replace(result.panel, quantity="share of the token's start")
+        result = replace(result, values=mixed, panel=panel)
     if whole_words:
         result = word_measure(result, trace)
     return one_head(result, 0, title, which)
