@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -128,14 +127,8 @@ def difference_of_matched(
 
 def _select(panel: Panel, chosen: list[int]) -> Panel:
     """Some rows and the same columns of a panel."""
-    cells = np.ix_(chosen, chosen)
-    return replace(
-        panel,
-        values=panel.values[cells],
-        masked=None if panel.masked is None else panel.masked[cells],
-        rows=panel.rows.part(chosen, None),
-        columns=panel.columns.part(chosen, None),
-    )
+    axes = panel.rows.part(chosen, None), panel.columns.part(chosen, None)
+    return panel.cells(np.ix_(chosen, chosen), *axes)
 
 
 def nearest_table(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -161,6 +161,11 @@ class Panel:
     def __getstate__(self) -> dict[str, Any]:
         """The state to pickle: all but the ``whole``."""
         return vars(self) | {"whole": None}
+
+    def cells(self, index: Any, rows: Axis, columns: Axis) -> Panel:
+        """Some of its cells, under the names of their rows and columns."""
+        masked = None if self.masked is None else self.masked[index]
+        return replace(self, values=self.values[index], masked=masked, rows=rows, columns=columns)
 
     @property
     def hidden(self) -> Pairs:

@@ -105,12 +105,5 @@ def crop(panel: Panel, rows: range, columns: range | None) -> Panel:
         return slice(part.start, part.stop), axis.part(part, stop)
 
     (down, queries), (across, keys) = cut(panel.rows, rows), cut(panel.columns, columns)
-    return dataclasses.replace(
-        panel,
-        values=panel.values[down, across],
-        rows=queries,
-        columns=keys,
-        masked=None if panel.masked is None else panel.masked[down, across],
-        part=Viewport(rows, columns),
-        whole=panel.whole or panel,
-    )
+    cut_out = panel.cells((down, across), queries, keys)
+    return dataclasses.replace(cut_out, part=Viewport(rows, columns), whole=panel.whole or panel)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 from zlib import crc32
 
-from gpt2viz.analysis.top_attention import Link, TopAttention
+from gpt2viz.analysis.top_attention import TopAttention
 from gpt2viz.app import output
 from gpt2viz.app.clicks import open_head
 from gpt2viz.app.components import NUMBERS, Answers, mount
@@ -76,7 +76,10 @@ def _header(picture: Thumbnails, links: TopAttention) -> dict[str, Any]:
     n_head = picture.tiles.shape[1]
     return map_header(picture) | {
         "script": "model_map",
-        "links": [_link_triples(token_links, n_head) for token_links in links.strongest_of_each],
+        "links": [
+            [(at.layer * n_head + at.head, at.key, f"{at.weight:.2f}") for at in of_token]
+            for of_token in links.strongest_of_each
+        ],
         "arrows": [_ends(arrow, n_head) for arrow in picture.arrows],
         "hint": _PATH_HINT if picture.arrows else _HINT,
         "lead": ", to others than the first: ",
@@ -111,11 +114,6 @@ def _ends(arrow: Arrow, n_head: int) -> tuple[int, int, str]:
     """Return an arrow's two heads as numbers in the map, -1 for the input, and its label."""
     start, end = (-1 if at is None else at[0] * n_head + at[1] for at in (arrow.start, arrow.end))
     return start, end, arrow.written
-
-
-def _link_triples(links: Sequence[Link], n_head: int) -> list[tuple[int, int, str]]:
-    """Return a token's strongest links: the head's number in the map, key, weight as text."""
-    return [(link.layer * n_head + link.head, link.key, f"{link.weight:.2f}") for link in links]
 
 
 def send_weights(weights: Array) -> str:
