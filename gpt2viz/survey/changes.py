@@ -45,15 +45,17 @@ from gpt2viz.run.forward import RUN_LOCK
 from gpt2viz.survey.documents import FIELD, Corpus, Shard, documents
 from gpt2viz.survey.engines import (
     BATCH,
+    Checkpoint,
     Engine,
     cached_model,
     checksum,
     empty_sums,
+    load_checkpoint,
     local,
     passages_of,
 )
 from gpt2viz.survey.run import Progress, check_length, collect, table_writer
-from gpt2viz.survey.sums import Sums, Where, merge_all, passage_sums
+from gpt2viz.survey.sums import FEWEST, Sums, Where, merge_all, passage_sums
 
 #: The file in a folder that records what its numbers were made from.
 RECORD = "changes.json"
@@ -65,10 +67,6 @@ _WITH_TEXTS = 8
 FALSE_DISCOVERIES = 0.05
 #: The most numbers of a batch's streams, and of its logits, to limit the memory.
 _STREAM, _LOGITS = 2**24, 2**26
-
-
-#: A model, or a folder with a step of its training, None for the model itself.
-Checkpoint = Model | tuple[Path, int | None]
 
 
 class Moved(NamedTuple):
@@ -174,7 +172,7 @@ class Changes:
     def _changed_words(self) -> str:
         if equal_weights(self.before.network, self.after.network):
             return ""
-        if self.n_documents < 5:
+        if self.n_documents < FEWEST:
             return sentence("changes.few_documents", documents=self.n_documents)
         changed = [head.name for head in self.heads if head.changed]
         return sentence(
@@ -228,7 +226,7 @@ def compare_models(
     in_memory = [given.network.device for given in (before, after) if isinstance(given, Model)]
     device = device or str(next(iter(in_memory), "cpu"))
     pair = [_checkpoint(given, device) for given in (before, after)]
-    first, second = (_load(given, device if in_memory else "cpu") for given in pair)
+    first, second = (load_checkpoint(given, device if in_memory else "cpu") for given in pair)
     check_comparable(first, second)
     check_length(first, n_tokens)
     made_from = {
@@ -292,20 +290,12 @@ def _checkpoint(given: Checkpoint | str | Path, device: str) -> Checkpoint:
     return replace(given, network=network)
 
 
-def _load(given: Checkpoint, device: str) -> Model:
-    if isinstance(given, Model):
-        return given
-    model = cached_model(*given)
-    model.network.to(devices.find(device))
-    return model
-
-
 def _distances(
     first: Checkpoint, second: Checkpoint, n_tokens: int, device: str, shard: Shard
 ) -> Sums:
     """Every distance on a shard's passages: ``MEASURES`` of each head, then ``LOSSES``, in one row
     of numbers, (1, 1, 4 · n_layer · n_head + 2)."""
-    before, after = (_load(given, device) for given in (first, second))
+    before, after = (load_checkpoint(given, device) for given in (first, second))
     n = len(MEASURES) * before.config.n_layer * before.config.n_head + len(LOSSES)
     compare, sums = Pair.of(before, after), [empty_sums(1, 1, n)]
     for passages in passages_of(before, shard, n_tokens, _batch_size(before, n_tokens)):

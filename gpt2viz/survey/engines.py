@@ -39,16 +39,27 @@ BATCH = 32
 SHORTEST = 8
 
 
-def score(model: Model, shard: Shard, n_tokens: int, names: Sequence[str] | None = None) -> Sums:
+#: A model, or a folder with a step of its training, None for the model itself.
+Checkpoint = Model | tuple[str | Path, int | None]
+
+
+def score(
+    given: Checkpoint,
+    shard: Shard,
+    n_tokens: int,
+    names: Sequence[str] | None = None,
+    device: str = "cpu",
+) -> Sums:
     """Every score of every head on a shard's passages of ``n_tokens`` tokens each.
 
     Each document is cut into passages; the rest at its end is one too, if it has
     ``SHORTEST`` tokens. A passage is scored alone, without the text before it, but with the tokens
-    that the tokenizer puts around every text. ``names`` selects scores, by default
-    all. Raises ``SurveyError`` if this machine doesn't have a score, and ``PluginError`` if another
-    package's score can't be computed.
+    that the tokenizer puts around every text. ``names`` selects scores, by default all; ``device``
+    is for a model in a folder. Raises ``SurveyError`` if this machine doesn't have a score, and
+    ``PluginError`` if another package's score can't be computed.
     """
     requested = [_find_score(name) for name in (SCORES if names is None else names)]
+    model = load_checkpoint(given, device)
     config, network = model.config, model.network
     batches = [empty_sums(len(requested), config.n_layer, config.n_head)]
     for passages in passages_of(model, shard, n_tokens):
@@ -126,6 +137,15 @@ def cached_model(folder: str | Path, step: int | None) -> gpt2viz.Model:
     with warnings.catch_warnings():  # the survey's start has warned of equal checkpoints
         warnings.simplefilter("ignore")
         return gpt2viz.load_steps(folder)[step]
+
+
+def load_checkpoint(given: Checkpoint, device: str) -> Model:
+    """A model in memory as it is; one in a folder on the ``device``, from the cache."""
+    if isinstance(given, Model):
+        return given
+    model = cached_model(*given)
+    model.network.to(devices.find(device))
+    return model
 
 
 def checksum(model: Model, in_memory: bool = False) -> str:

@@ -16,7 +16,6 @@ from gpt2viz.errors import SurveyError
 from gpt2viz.extras import require
 from gpt2viz.files import read_json, whole
 from gpt2viz.labels import sentence
-from gpt2viz.model import devices
 from gpt2viz.survey.documents import SHARD, Corpus, Shard, shards
 from gpt2viz.survey.engines import SHORTEST, Engine, Task, cached_model, checksum, score
 from gpt2viz.survey.stored import HEADS, INTERVALS, PASSAGES, RECORD
@@ -57,24 +56,10 @@ def survey(
         "intervals": INTERVALS,
         "scores": list(names),  # what each shard holds, in this order
     }
-    sums_of = partial(_score_shard, model, step, n_tokens, device, names)
+    sums_of = partial(score, (model, step), n_tokens=n_tokens, names=names, device=device)
     corpus = texts if isinstance(texts, Corpus) else Corpus(Path(texts))
     sums = collect(corpus, out, RECORD, made_from, about, sums_of, engine, progress)
     tables.write({HEADS: tables.head_rows(sums), PASSAGES: tables.passage_rows(sums)}, out)
-
-
-def _score_shard(
-    folder: str | Path,
-    step: int | None,
-    n_tokens: int,
-    device: str,
-    names: tuple[str, ...],
-    shard: Shard,
-) -> Sums:
-    """``score`` of the model in a folder."""
-    model = cached_model(folder, step)
-    model.network.to(devices.find(device))
-    return score(model, shard, n_tokens, names)
 
 
 def collect(

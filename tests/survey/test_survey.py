@@ -443,7 +443,7 @@ def test_survey_of_every_checkpoint_resumes(corpus: Path, tmp_path: Path) -> Non
             if len(done) == most:
                 raise KeyboardInterrupt
             assert isinstance(task.sums, partial)
-            done.append((task.sums.args[1], task.shard.number))
+            done.append((task.sums.args[0][1], task.shard.number))
             yield work(task)
 
     given = corpus, tmp_path / "grown" / "step-300", out, N_TOKENS, "cpu"
