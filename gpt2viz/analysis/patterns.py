@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from typing import Literal, NamedTuple
 
@@ -94,20 +95,15 @@ def _cosine(weights: Array, target: Array, rows: NDArray[np.int64]) -> Scores:
 
 def parse_cells(text: str) -> tuple[Cell, ...]:
     """Cells from their short form, such as ``3:1,4:2``. Raises ``ValueError`` for anything else."""
-    return tuple(_cell(part) for part in text.split(",")) if text else ()
+    if not re.fullmatch(r"(\d+:\d+(,\d+:\d+)*)?", text, re.ASCII):
+        raise ValueError(text)
+    return tuple(Cell(*map(int, pair)) for pair in re.findall(r"(\d+):(\d+)", text))
 
 
 def remap_cells(cells: Iterable[Cell], to: Callable[[int], int | None]) -> tuple[Cell, ...]:
     """The cells moved by ``to``, without those of a token for which it is None."""
     moved = ((to(cell.query), to(cell.key)) for cell in cells)
     return tuple(Cell(q, k) for q, k in moved if q is not None and k is not None)
-
-
-def _cell(text: str) -> Cell:
-    query, key = text.split(":")
-    if not (query.isdecimal() and key.isdecimal()):
-        raise ValueError(text)
-    return Cell(int(query), int(key))
 
 
 #: Bytes of weights held at a time, of all heads together.
@@ -117,7 +113,7 @@ BLOCK_BYTES = 128 * 2**20
 def similarities(trace: Trace) -> Numbers:
     """Cosine similarity of every pair of heads' weights: (H, H), in [0, 1].
 
-    H = n_layer · n_head heads, layer by layer. As ``patterns.likeness``: ⟨w, u⟩ / (‖w‖ · ‖u‖) over
+    H = n_layer · n_head heads, layer by layer. As ``likeness``: ⟨w, u⟩ / (‖w‖ · ‖u‖) over
     all rows but the first. NaN for a text of one token. The products are summed over blocks of
     queries, so that memory is bounded however long the text.
     """
