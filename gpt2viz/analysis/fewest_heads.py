@@ -208,7 +208,8 @@ class _Circuit(NamedTuple):
         first = torch.cat(
             [stream(run, 0, device) for run in (self.runs.clean, self.runs.corrupted)]
         )[:, self.runs.n_shared :]
-        self._run({0: first}, [*self._changes(layers), *recorders])
+        without = [self._change(n, self.gone[n][None]) for n in layers if self.gone[n].any()]
+        self._run({0: first}, [*without, *recorders])
         return [first, *streams]
 
     def _batch(self, gone: Tensor, first: Tensor, streams: Sequence[Tensor]) -> Numbers:
@@ -225,9 +226,6 @@ class _Circuit(NamedTuple):
         """The last logits (B, n_vocab) of runs resumed from streams before layers."""
         runs, causal = self.runs, self.runs.into.causal
         return run_from(runs.model, streams, changes, causal=causal, explicit=False, past=runs.past)
-
-    def _changes(self, layers: Sequence[int]) -> list[tuple[str, Change]]:
-        return [self._change(n, self.gone[n][None]) for n in layers if self.gone[n].any()]
 
     def _change(self, layer: int, gone: Tensor) -> tuple[str, Change]:
         """Replace the heads that are ``gone``, (B, nh) or the same for all, by their means."""

@@ -119,8 +119,8 @@ def next_logits(
     search = _Search(before.network, after.network, [text])
     if pieces is None:
         return to_numpy(search.predicted[0][0, -1])
-    nothing = torch.zeros(1, before.config.n_layer, before.config.n_head + 1, dtype=torch.bool)
-    back = piece_masks(nothing[0], pieces).any(0, keepdim=True) if pieces else nothing
+    nothing = torch.zeros(before.config.n_layer, before.config.n_head + 1, dtype=torch.bool)
+    back = piece_masks(nothing, pieces).any(0, keepdim=True)
     with RUN_LOCK, torch.inference_mode():
         return to_numpy(search.logits(search.sample[0], back.to(search.sample[0].device))[0, -1])
 
