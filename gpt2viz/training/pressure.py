@@ -69,7 +69,7 @@ def alike_loss(seen: Mapping[str, Tensor], rows: slice) -> Tensor:
     """
     layers = range(len(seen) // 2)
     weights = torch.cat([_weights(seen, n, rows, ALIKE_TOKENS) for n in layers], dim=1)
-    lengths = weights[:, :, 1:].transpose(0, 1).flatten(1)  # (H, rows · (T − 1) · T)
-    unit = F.normalize(lengths, dim=-1)
+    heads = weights[:, :, 1:].transpose(0, 1).flatten(1)  # (H, rows · (T − 1) · T)
+    unit = F.normalize(heads, dim=-1)
     over = (unit @ unit.T - ALIKE_FROM).clamp(min=0).triu(diagonal=1)
     return over.square().sum()

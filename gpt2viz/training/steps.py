@@ -110,19 +110,14 @@ def main() -> None:
     parser.add_argument("--bits", type=int, default=BITS, choices=range(2, 9), help="a number")
     given = parser.parse_args()
     try:
-        chosen = _keep_from_files(given)
+        n_positions = gpt2viz.load_model(given.model).config.n_positions
+        held_out = held_out_rows(load_bpe(given.model), read_corpus(given.corpus), n_positions)
+        chosen = keep_steps(given.run, given.model, held_out, given.count, given.bits)
     except gpt2viz.GPT2VizError as error:
         sys.exit(str(error))
     written = sorted((given.model / FOLDER).iterdir())
     print(f"steps {', '.join(map(str, chosen))}")
     print("\n".join(f"{path.name}: {path.stat().st_size:,} bytes" for path in written))
-
-
-def _keep_from_files(given: argparse.Namespace) -> list[int]:
-    tokenizer = load_bpe(given.model)
-    n_positions = gpt2viz.load_model(given.model).config.n_positions
-    held_out = held_out_rows(tokenizer, read_corpus(given.corpus), n_positions)
-    return keep_steps(given.run, given.model, held_out, given.count, given.bits)
 
 
 if __name__ == "__main__":

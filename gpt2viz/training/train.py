@@ -139,18 +139,15 @@ class Trainer:
             seconds = time.monotonic() - started
             self.seconds += seconds
             if goal in self.recipe.points:
-                self._measure(float(np.mean(losses)))
+                read, loss = self.recipe.tokens_until(goal), float(np.mean(losses))
+                point = {"step": goal, "tokens": read, "train_loss": loss}
+                self.curves.append(point | measure(self.network, self.held_out))
             self._save()
             left = (self.recipe.tokens - self.recipe.tokens_until(goal)) / (tokens / seconds)
             report(
                 f"step {goal:,}/{self.recipe.steps:,} · loss {np.mean(losses):.3f} nats · "
                 f"{tokens / seconds:,.0f} tokens/s · {left / 60:.0f} min left{self._heads()}"
             )
-
-    def _measure(self, train_loss: float) -> None:
-        read = self.recipe.tokens_until(self.step)
-        point = {"step": self.step, "tokens": read, "train_loss": train_loss}
-        self.curves.append(point | measure(self.network, self.held_out))
 
     def _heads(self) -> str:
         """The last point of the curve as text, if it is this step's."""
