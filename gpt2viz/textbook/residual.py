@@ -104,18 +104,14 @@ class PreNorm(nn.Module):
         return x + self.part(self.norm(x))  # type: ignore[no-any-return]
 
 
-class PostNorm(nn.Module):
+class PostNorm(PreNorm):
     """The order of 2017: the part reads the stream, and the sum is normalized."""
-
-    def __init__(self, C: int, part: nn.Module) -> None:
-        super().__init__()
-        self.norm, self.part = nn.LayerNorm(C), part
 
     def forward(self, x: Tensor) -> Tensor:
         return self.norm(x + self.part(x))  # type: ignore[no-any-return]
 
 
-_ORDERS: dict[str, type[PreNorm] | type[PostNorm]] = {"pre-norm": PreNorm, "post-norm": PostNorm}
+_ORDERS = {"pre-norm": PreNorm, "post-norm": PostNorm}
 
 
 def growth(order: str, depth: int) -> list[float]:
@@ -132,7 +128,7 @@ def growth(order: str, depth: int) -> list[float]:
     return sizes
 
 
-def _blocks(order: str, depth: int) -> list[PreNorm | PostNorm]:
+def _blocks(order: str, depth: int) -> list[PreNorm]:
     return [randomize(_ORDERS[order](32, nn.Linear(32, 32)), 1 + n) for n in range(depth)]
 
 
