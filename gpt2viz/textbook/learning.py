@@ -16,6 +16,7 @@ import torch
 import torch.nn.functional as F
 from numpy.typing import ArrayLike
 from torch import Tensor, nn
+from torch.nn.utils.rnn import pad_sequence
 
 from gpt2viz.settings import BUNDLED
 from gpt2viz.textbook.heads import CausalAttention, MultiHeadAttention
@@ -53,13 +54,9 @@ def batch(texts: Sequence[Sequence[int]]) -> Batch:
 
     Shorter rows are padded with id 0 in the inputs and ignored targets.
     """
-    T = max(len(ids) for ids in texts) - 1
-    inputs = torch.zeros(len(texts), T, dtype=torch.long)
-    targets = torch.full((len(texts), T), IGNORED)
-    for row, ids in enumerate(texts):
-        n = len(ids) - 1
-        inputs[row, :n] = torch.tensor(ids[:-1], dtype=torch.long)
-        targets[row, :n] = torch.tensor(ids[1:], dtype=torch.long)
+    every = [torch.tensor(ids, dtype=torch.long) for ids in texts]
+    inputs = pad_sequence([ids[:-1] for ids in every], batch_first=True)
+    targets = pad_sequence([ids[1:] for ids in every], batch_first=True, padding_value=IGNORED)
     return Batch(inputs, targets)
 
 
