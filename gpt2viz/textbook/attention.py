@@ -143,11 +143,6 @@ def sentence_steps() -> Steps:
     return attend(q, k, v)
 
 
-def journey_steps() -> Steps:
-    """E19: each word's vector is its query, key and value at once; nothing is learned."""
-    return attend(JOURNEY_X, JOURNEY_X, JOURNEY_X, scaled=False)
-
-
 def crane_claims() -> list[Claim]:
     """E4."""
     bird, machine = crane("bird"), crane("machine")
@@ -235,8 +230,8 @@ def mask_claims() -> list[Claim]:
 
 
 def journey_claims() -> list[Claim]:
-    """E19, the word "journey"."""
-    steps = journey_steps()
+    """E19, the word "journey": vectors are queries, keys and values at once, nothing is learned."""
+    steps = attend(JOURNEY_X, JOURNEY_X, JOURNEY_X, scaled=False)
     return [
         Claim("scores", "0.9544 1.4950 1.4754 0.8434 0.7070 1.0865", steps.scores[1]),
         Claim("weights", "0.1385 0.2379 0.2333 0.1240 0.1082 0.1581", steps.weights[1]),

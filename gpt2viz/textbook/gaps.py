@@ -174,11 +174,6 @@ class Case(NamedTuple):
             for name, x in self.names.items()
         }
 
-    @property
-    def hides(self) -> bool:
-        """True if a part of the expected tensor is −∞."""
-        return bool(self.expected.isneginf().any())
-
 
 class Verdict(NamedTuple):
     """The result of checking an expression in a gap, with a message for the reader."""
@@ -281,7 +276,8 @@ def judge(gap: Gap, given: str, cases: Sequence[Case], other: Case) -> Verdict:
 def _evaluate(expression: Expression, case: Case, work: Work | None = None) -> Tensor:
     """An expression's tensor; where −∞ is expected, very low scores are replaced by it."""
     made = expression.tensor(case.names, work)
-    return made.masked_fill(made <= _FAR, -torch.inf) if case.hides else made
+    hides = case.expected.isneginf().any()
+    return made.masked_fill(made <= _FAR, -torch.inf) if hides else made
 
 
 def _evaluates_to(text: str, case: Case, expected: Tensor) -> bool:
