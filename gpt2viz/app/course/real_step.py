@@ -16,6 +16,7 @@ from gpt2viz.app.course.parts import Book, link, picture, vectors
 from gpt2viz.app.course.written import bracket, decimals, equals, latex_decimals
 from gpt2viz.app.frame import controls
 from gpt2viz.app.literal import literal
+from gpt2viz.app.parameters import Parameter
 from gpt2viz.app.view import View
 from gpt2viz.app.views.head import strongest_key
 from gpt2viz.app.views.measures import draw_weights
@@ -59,20 +60,15 @@ def _followed_cell(book: Book, layer: int, head: int) -> HeadCell:
     return at
 
 
+def choices_of(at: HeadCell) -> dict[Parameter, Any]:
+    """Return the choices that frame a cell: its layer, head, query and key."""
+    return {parameters.NAMED[name]: n for name, n in at._asdict().items()}
+
+
 def link_to_cell(view: View, at: HeadCell) -> None:
     """Draw a link to the head, with the cell framed in each of its pictures."""
-    both = f"{_quote(view, at.query)} and {_quote(view, at.key)}"
-    link(
-        pages.HEAD,
-        f"The cell of {both} on the page Head",
-        {
-            parameters.SEE: "run",
-            parameters.LAYER: at.layer,
-            parameters.HEAD: at.head,
-            parameters.QUERY: at.query,
-            parameters.KEY: at.key,
-        },
-    )
+    label = f"The cell of {_quote(view, at.query)} and {_quote(view, at.key)} on the page Head"
+    link(pages.HEAD, label, {parameters.SEE: "run", **choices_of(at)})
 
 
 def _draw_first(key: str, title: str, rows: Mapping[str, ArrayLike]) -> None:

@@ -15,6 +15,7 @@ from gpt2viz.analysis.scores import induction
 from gpt2viz.app import address, output, pages, parameters, run_cache
 from gpt2viz.app.course.parts import Book, link
 from gpt2viz.app.course.questions import Check
+from gpt2viz.app.course.real_step import choices_of
 from gpt2viz.app.literal import literal
 from gpt2viz.app.pages import Page
 from gpt2viz.app.parameters import Parameter
@@ -205,12 +206,6 @@ def _link_to(
     page: Page, label: str, read: _Text, at: HeadCell, more: dict[Parameter, Any] | None = None
 ) -> None:
     """Draw a link to the cell on another page."""
-    there: dict[Parameter, Any] = {
-        parameters.TEXT: read.text,
-        parameters.LAYER: at.layer,
-        parameters.HEAD: at.head,
-        parameters.QUERY: at.query,
-        **({parameters.KEY: at.key, parameters.SEE: "run"} if page is pages.HEAD else {}),
-        **(more or {}),
-    }
+    of_page: dict[Parameter, Any] = {parameters.SEE: "run"} if page is pages.HEAD else {}
+    there = {parameters.TEXT: read.text, **choices_of(at), **of_page, **(more or {})}
     link(page, label, there)
