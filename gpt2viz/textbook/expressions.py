@@ -50,7 +50,7 @@ _WAYS = (
     (r"^\s*\w+\s*=(?!=)", ""),
     (r"^\s*(\w+)\s*([-+*/@])=\s*(?=\S)(.*)$", r"\1 \2 (\3)"),
 )
-_ALLOWED = re.compile(r"""[A-Za-z0-9_\s+\-*/@()\[\],.:=<>!~&|"']*""")
+_NOT_ALLOWED = re.compile(r"""[^A-Za-z0-9_\s+\-*/@()\[\],.:=<>!~&|"']""")
 _OPERATORS: Mapping[type[ast.AST], str] = {
     **{ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.Div: "div", ast.Pow: "pow"},
     **{ast.FloorDiv: "floor_divide", ast.MatMult: "matmul"},
@@ -80,8 +80,10 @@ class Expression:
         self.text = given.translate(_SIGNS).strip()
         if len(self.text) > LONGEST:
             raise ExpressionError(f"This is too long: write at most {LONGEST} characters.")
-        if not (allowed := _ALLOWED.fullmatch(self.text)) or not self.text:
-            raise ExpressionError(self._bad_sign() if not allowed else "There is nothing here yet.")
+        if not self.text:
+            raise ExpressionError("There is nothing here yet.")
+        if bad := _NOT_ALLOWED.search(self.text):
+            raise ExpressionError(f"Character {bad.start() + 1} has no meaning here.")
         try:
             with _PARSER:
                 self._root = ast.parse(self.text, mode="eval").body
@@ -127,10 +129,6 @@ class Expression:
         except Misfit as error:
             raise ExpressionError(f"`{self.text}`: {error}") from None
         return value.to(torch.float32)
-
-    def _bad_sign(self) -> str:
-        at = next(n for n, sign in enumerate(self.text) if not _ALLOWED.fullmatch(sign))
-        return f"Character {at + 1} has no meaning here."
 
 
 class _Evaluation(ast.NodeVisitor):
