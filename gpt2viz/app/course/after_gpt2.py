@@ -210,14 +210,9 @@ def groups(book: Book) -> dict[str, Any]:
     except heads.ShapeError as error:
         st.error(str(error), icon=":material/error:")
         return values | {"divides": False}
+    hidden = steps.masked_scores[0].isneginf()
     panels = [
-        pairs(
-            f"head {n}, group {group}",
-            steps.weights[n],
-            _WORDS,
-            "attention weight",
-            steps.masked_scores[n].isneginf(),
-        )
+        pairs(f"head {n}, group {group}", steps.weights[n], _WORDS, "attention weight", hidden)
         for n, group in enumerate(group_of)
     ]
     picture("group_weights", panels, "unit", height=260, slot=right)
