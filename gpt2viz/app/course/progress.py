@@ -74,12 +74,6 @@ def parse(content: bytes, known: Answered) -> tuple[dict[str, list[str]], dict[s
         raise ValueError("no progress") from None
 
 
-def serialize() -> str:
-    """Return the answers and guesses as the content of a progress file."""
-    done = {name: ids for name, ids in answers().items() if ids}
-    return json.dumps({"answered": done, "guesses": guesses()}, indent=2)
-
-
 def bar(known: Answered, summary: str) -> None:
     """Draw the count of answered ``known`` questions, and a menu to save or load progress.
 
@@ -92,8 +86,10 @@ def bar(known: Answered, summary: str) -> None:
         if summary:
             st.markdown(summary)
         prose.caption("Kept in this browser. A file carries it to another.")
+        done = {name: ids for name, ids in answers().items() if ids}
+        content = json.dumps({"answered": done, "guesses": guesses()}, indent=2)
         name = "gpt2viz-progress.json"
-        output.file_button("Save as a file", serialize(), name, disabled=not started)
+        output.file_button("Save as a file", content, name, disabled=not started)
         st.file_uploader(
             "Open a progress file",
             type="json",

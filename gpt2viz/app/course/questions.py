@@ -32,10 +32,9 @@ _TWO_WORDS = re.compile(
     rf"\b(twenty|{'|'.join(_TENS.split()[:-1])}) (one|{'|'.join(_COUNTED.split()[2:10])})\b"
 )
 _WORDS |= {"half": "0.5", "thousand": "1000"}
-_REPLACEMENTS = _WORDS | {"x": "*", "times": "*", "over": "/", "minus": "-"}
+_REPLACEMENTS = _WORDS | {"x": "*", "times": "*", "over": "/", "minus": "-", "ln": "log"}
 _SIGNS = str.maketrans(dict.fromkeys("−–—", "-") | dict.fromkeys("·×⋅∙", "*") | {"÷": "/"})
-#: What stands for a function -> its name in an expression.
-_FUNCTIONS = {"ln": "log", "log": "log", "log2": "log2", "sqrt": "sqrt"}
+_FUNCTIONS = {"log", "log2", "sqrt"}
 _TOKEN = re.compile(r"(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?|log2|[^\W\d_]+|\S")
 _GROUPED = r"(?<![\d.,])\d{1,3}(?:[%s]\d{3})+(?![\d])"
 _FILLERS = {"a", "an", "at", "for", "is", "it", "of", "on", "the", "token", "word"}
@@ -140,9 +139,9 @@ def _expression(tokens: list[str]) -> str:
     parts: list[str] = []
     for token in reversed(tokens):
         if token in _FUNCTIONS and parts and parts[0] != "(":
-            parts[0] = f"{_FUNCTIONS[token]}({parts[0]})"
+            parts[0] = f"{token}({parts[0]})"
         else:
-            parts.insert(0, _FUNCTIONS.get(token, token))
+            parts.insert(0, token)
     return re.sub(r"(?<!\S)([\d.]\S*|\S*\)) (?=[(ls])", r"\1 * ", " ".join(parts))
 
 
