@@ -29,9 +29,7 @@ class Counter(TorchFunctionMode):
     That is one multiplication and one addition for each number that is summed.
     """
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.count = 0
+    count = 0
 
     def __torch_function__(
         self, made: Callable[..., Any], _types: Any, args: Any = (), kwargs: Any = None
