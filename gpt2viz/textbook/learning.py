@@ -132,17 +132,6 @@ class Point(NamedTuple):
     loss: float
 
 
-class Table(nn.Module):
-    """A row of logits for each letter, without context: (B, T) -> (B, T, V)."""
-
-    def __init__(self, V: int) -> None:
-        super().__init__()
-        self.logits = nn.Embedding(V, V)
-
-    def forward(self, ids: Tensor) -> Tensor:
-        return self.logits(ids)  # type: ignore[no-any-return]
-
-
 class Reader(nn.Module):
     """Letter and position embeddings, then ``parts``, then logits: (B, T) -> (B, T, V)."""
 
@@ -183,10 +172,13 @@ PARTS: Mapping[str, Callable[[Setting], nn.Module] | None] = {
 
 
 def build(name: str, V: int, size: Setting, seed: int) -> nn.Module:
-    """One of ``PARTS`` as a model of V letters, its parameters drawn from a seed."""
+    """One of ``PARTS`` as a model of V letters, its parameters drawn from a seed.
+
+    The table has a row of logits for each letter, without context: (B, T) -> (B, T, V).
+    """
     parts = PARTS[name]
-    model = Table(V) if parts is None else Reader(V, size.T, size.C, parts(size))
-    return randomize(model, seed)
+    table = nn.Embedding(V, V)
+    return randomize(Reader(V, size.T, size.C, parts(size)) if parts else table, seed)
 
 
 @lru_cache(maxsize=1)

@@ -71,19 +71,19 @@ def test_no_letter_sees_later_ones(name: str) -> None:
 
 
 def test_the_held_out_loss_is_over_all_stretches() -> None:
-    table = learning.Table(5)
+    table = torch.nn.Embedding(5, 5)
     ids = torch.randint(5, (33,), generator=torch.Generator().manual_seed(1))
-    logits = table.logits.weight.detach().numpy()[ids[:30].numpy()]
+    logits = table.weight.detach().numpy()[ids[:30].numpy()]
     expected = numpy_loss(logits, ids[1:31].tolist())  # 33 letters hold three stretches of 10
     assert learning.held_out_loss(table, ids, 10) == pytest.approx(expected, abs=1e-6)
 
 
 def test_letters_follow_the_models_probabilities() -> None:
-    table = learning.Table(4)
+    table = torch.nn.Embedding(4, 4)
     with torch.no_grad():  # after the space a, after a b, after b either
-        table.logits.weight.copy_(torch.full((4, 4), -50.0))
+        table.weight.copy_(torch.full((4, 4), -50.0))
         for after, text in ((0, 1), (1, 2), (2, 1), (2, 3), (3, 1)):
-            table.logits.weight[after, text] = 50
+            table.weight[after, text] = 50
     written = learning.write(table, " abc", T=3, n=400, seed=5)
     assert written == learning.write(table, " abc", T=3, n=400, seed=5)
     assert len(written) == 400
