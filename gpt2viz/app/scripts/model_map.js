@@ -394,8 +394,8 @@ export default function ({ data, parentElement, setTriggerValue }) {
   }, pointed: ({ query }) =>
     lightUp(view, -1, query === null ? -1 : rowOf(view.p.positions, query)) })
   const style = getComputedStyle(view)
-  view.background = style.getPropertyValue("--st-background-color") || "#ffffff"
-  view.accent = style.getPropertyValue("--st-primary-color") || "#3550c8"
+  view.background = style.getPropertyValue("--st-background-color")
+  view.accent = style.getPropertyValue("--st-primary-color")
   if (known && !sameTokens(known, p)) {
     Object.assign(view, { head: -1, token: -1 })
     view.tip.style.display = "none"
