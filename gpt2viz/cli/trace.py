@@ -81,8 +81,7 @@ def trace(
     if width and not kinds.intersection(PICTURE_KINDS):
         raise click.UsageError("--width is for pictures: name one with --out (svg, pdf, png)")
     _, made = run()
-    key, layer = _stage_and_layer(made, stage, layer, head)
-    tensor = choose(made, key, layer or 0, head or 0)
+    tensor = choose(made, stage, layer, head)
     for path in out:
         tensor.save(path, width)
         options.note(quiet, f"Wrote {path}")
@@ -163,23 +162,12 @@ class Tensor:
             export.save_figure(self.picture, path, self.about, width=width)
 
 
-def choose(run: Trace, key: str, layer: int, head: int) -> Tensor:
-    """Choose a stage of a run; layer and head are ignored if it has none.
+def choose(run: Trace, name: str, layer: int | None = None, head: int | None = None) -> Tensor:
+    """Choose a stage of a run by our name, or by TransformerLens', which names the layer too.
 
-    Raises ``PlaceError`` for a layer or head that the model doesn't have.
-    """
-    run.stage("q", layer, head)
-    stage = run.graph[key]
-    return Tensor(run, key, layer if stage.per_layer else None, head if stage.of_head else None)
-
-
-def _stage_and_layer(
-    run: Trace, name: str, layer: int | None, head: int | None
-) -> tuple[str, int | None]:
-    """The stage of a run and its layer, by our name and --layer, or by TransformerLens' name.
-
-    Raises ``click.UsageError`` for an unknown stage or one that the run doesn't keep, for a layer
-    or head of a stage that belongs to none, and for two layers.
+    Layer and head are 0 where the stage has them and none are given. Raises ``click.UsageError``
+    for an unknown stage or one that the run doesn't keep, for a layer or head of a stage that
+    belongs to none, and for two layers; ``PlaceError`` for one that the model doesn't have.
     """
     known = [stage.key for stage in run.graph.values() if stage.keep]
     key, named = name, None
@@ -196,7 +184,9 @@ def _stage_and_layer(
         raise click.UsageError(f"--stage names layer {named}: leave --layer out")
     if head is not None and not stage.of_head:
         raise click.UsageError(f"{key} belongs to no head: leave --head out")
-    return key, layer if named is None else named
+    layer, head = named or layer or 0, head or 0
+    run.stage("q", layer, head)  # for its errors
+    return Tensor(run, key, layer if stage.per_layer else None, head if stage.of_head else None)
 
 
 def _table(panel: Panel) -> str:

@@ -148,7 +148,7 @@ COLUMNS = {
     "its queries": lambda run: run.heatmap(1, 0, "q"),
     "a layer": lambda run: run.heads(1),
     "all heads": lambda run: run.overview(),
-    "the stream": lambda run: choose(run, "residual_out", 1, 0).picture,
+    "the stream": lambda run: choose(run, "residual_out", 1).picture,
 }
 
 COLUMN_CASES = [
