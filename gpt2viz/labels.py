@@ -146,6 +146,12 @@ def layers_of_heads(n_layer: int, n_head: int) -> str:
     return f"{pluralize(n_layer, 'layers')} of {pluralize(n_head, 'heads')}"
 
 
+def head_of(name: str) -> tuple[int, int]:
+    """The layer and the head that a name such as "1.3" means. Raises ``ValueError``."""
+    layer, head = map(int, name.split("."))
+    return layer, head
+
+
 def numeral(number: float, form: str = "") -> str:
     """A number in a format such as "+.2f", with true signs: "−0.50", "∞", "NaN".
 

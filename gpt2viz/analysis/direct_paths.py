@@ -30,6 +30,7 @@ from gpt2viz.analysis.patching import (
 )
 from gpt2viz.arrays import Numbers
 from gpt2viz.errors import ArgumentError, EditError, PatchError
+from gpt2viz.labels import head_of
 from gpt2viz.model.checkpoint import Model
 from gpt2viz.run.edits import Edits, attention_is_off
 from gpt2viz.run.means import Reference
@@ -200,7 +201,7 @@ def _project_streams(to: _Receiver, into: Into, streams: Tensor) -> Tensor:
 
 def _head(model: Model, named: str | tuple[int, int]) -> tuple[int, int]:
     try:
-        layer, head = map(int, named.split(".") if isinstance(named, str) else named)
+        layer, head = head_of(named) if isinstance(named, str) else map(int, named)
     except ValueError:
         raise EditError(f"{named!r:.40} isn't a head; write one such as 1.3.") from None
     if not (0 <= layer < model.config.n_layer and 0 <= head < model.config.n_head):

@@ -13,6 +13,7 @@ from gpt2viz import TextError
 from gpt2viz.app import address, pages, parameters, run_cache
 from gpt2viz.app.pages import Page
 from gpt2viz.app.parameters import Parameter, SelectParam
+from gpt2viz.labels import head_of
 from gpt2viz.pictures.canvas import Shown
 from gpt2viz.pictures.panel import Axis, Panel
 from gpt2viz.run.edits import nonlinear_edits
@@ -99,8 +100,7 @@ def choose_no_head() -> None:
 
 def choose_named_head(cell: Cell) -> None:
     """Choose the head that the cell's panel is named after: "layer.head"."""
-    layer, head = cell.panel.split(".")
-    choose_head(int(layer), int(head))
+    choose_head(*head_of(cell.panel))
 
 
 def choose_map_head(

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from gpt2viz.analysis.top_attention import TopAttention, strongest_links
 from gpt2viz.arrays import Array, Numbers, Pairs
 from gpt2viz.errors import AttentionError
-from gpt2viz.labels import layers_of_heads, numeral, percent, pluralize, sentence
+from gpt2viz.labels import head_of, layers_of_heads, numeral, percent, pluralize, sentence
 from gpt2viz.notebook.given import FILL, Given, check
 from gpt2viz.notebook.picture import picture
 from gpt2viz.notebook.stored import STEPS, Stored, deflate, pool_heads, store
@@ -189,9 +189,9 @@ def _choice(
 
 
 def _head(given_head: Any, n_layer: int, n_head: int) -> tuple[int, int]:
-    named = given_head.split(".") if isinstance(given_head, str) else given_head
     try:
-        layer, head = map(int, named)
+        is_name = isinstance(given_head, str)
+        layer, head = head_of(given_head) if is_name else map(int, given_head)
     except (TypeError, ValueError):
         layer = head = -1
     if not (0 <= layer < n_layer and 0 <= head < n_head):

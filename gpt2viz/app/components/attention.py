@@ -15,6 +15,7 @@ from gpt2viz.app import output
 from gpt2viz.app.clicks import open_head
 from gpt2viz.app.components import NUMBERS, Answers, mount
 from gpt2viz.arrays import Array
+from gpt2viz.labels import head_of
 from gpt2viz.pictures.canvas import message, quantize, quantized_colors
 from gpt2viz.pictures.every_head import Arrow, Thumbnails
 from gpt2viz.pictures.lines import MOST_SOURCES
@@ -52,15 +53,14 @@ def draw_map(
     square has a button that calls it with the layer and the head.
     """
     header = _header(picture, links)
-    n_head = picture.tiles.shape[1]
     header["alt"] = f"{output.remember(picture)} {_KEYS}"
-    header["off"] = [int(layer) * n_head + int(head) for layer, head in (n.split(".") for n in off)]
+    header["off"] = [layer * picture.tiles.shape[1] + head for layer, head in map(head_of, off)]
     on: Answers = {
         "head": lambda sent: choose(*map(sent.get, ("layer", "head", "query"))),
         "open": None,
     }
     if switch:
-        on = {**on, "power": lambda sent: switch(*map(int, str(sent).split(".")))}
+        on = {**on, "power": lambda sent: switch(*head_of(str(sent)))}
         header["alt"] += " p switches the head off, or on again."
         header["power"] = True
     clicked = mount(
@@ -69,7 +69,7 @@ def draw_map(
         on=on,
     )
     if clicked.open:
-        open_head(*map(int, str(clicked.open).split(".")))
+        open_head(*head_of(str(clicked.open)))
 
 
 def _header(picture: Thumbnails, links: TopAttention) -> dict[str, Any]:

@@ -38,7 +38,7 @@ from gpt2viz.app.literal import literal
 from gpt2viz.app.view import View
 from gpt2viz.app.views import changes
 from gpt2viz.arrays import Array
-from gpt2viz.labels import first_few, label, sentence
+from gpt2viz.labels import first_few, head_of, label, sentence
 from gpt2viz.model.network import Attend
 from gpt2viz.model.steps import Steps
 from gpt2viz.pictures.canvas import header
@@ -235,7 +235,7 @@ def _births(
             width=185,
             **address.choice(parameters.AGAINST, heads, _name(other)),
         )
-    beside = int(picked.split(".")[0]), int(picked.split(".")[1])
+    beside = head_of(picked)
     if last:
         births = [_birth_in_words(steps, habits, head) for head in dict.fromkeys((chosen, beside))]
         prose.markdown(" ".join(births), slot=words)
