@@ -18,7 +18,7 @@ SUFFIXES = (".py", ".js", ".css")
 
 #: The limit of each count, and the aim.
 AT_MOST = {
-    "product lines": (59_216, 44_000),
+    "product lines": (59_209, 44_000),
     "of them app/": (24_018, 17_500),
     "lines of tests and benchmarks": (49_792, 37_000),
     "modules": (294, 300),

@@ -298,12 +298,9 @@ class Closed(NamedTuple):
 def closing(scores: ArrayLike) -> list[Closed]:
     """The mask applied to scores (T, T) row by row: T + 1 steps, the first without any of it."""
     scores = rows(scores)
-    hidden = hide_later(scores)
-    steps = []
-    for n in range(len(scores) + 1):
-        now = torch.cat([hidden[:n], scores[n:]])  # n rows are closed
-        steps.append(Closed(now, torch.softmax(now, dim=-1)))
-    return steps
+    hidden, counts = hide_later(scores), range(len(scores) + 1)
+    partly = (torch.cat([hidden[:n], scores[n:]]) for n in counts)  # n rows are closed
+    return [Closed(now, torch.softmax(now, dim=-1)) for now in partly]
 
 
 def shadows(q: ArrayLike, k: ArrayLike) -> Tensor:

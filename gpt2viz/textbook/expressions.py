@@ -258,11 +258,10 @@ class _Evaluation(ast.NodeVisitor):
             raise self._error(node, "the ends of a slice must be whole numbers.")
         return slice(*ends)
 
-    def visit_Tuple(self, node: ast.Tuple) -> Value:
+    def visit_Tuple(self, node: ast.Tuple | ast.List) -> Value:
         return tuple(map(self.visit, node.elts))
 
-    def visit_List(self, node: ast.List) -> Value:
-        return tuple(map(self.visit, node.elts))
+    visit_List = visit_Tuple  # noqa: N815 - a name of ast's
 
 
 def _is_module(node: ast.expr) -> bool:

@@ -84,11 +84,6 @@ class MultiHeadAttention(nn.Module):
         return attend(q, k, v, causal=True)  # of each head: its output is (B, nh, T, hs)
 
     def forward(self, x: Tensor) -> Tensor:
-        self.check(x)
-        heads = self.steps(x).output
-        return self.out(heads.transpose(1, 2).reshape(x.shape))  # type: ignore[no-any-return]
-
-    def check(self, x: Tensor) -> None:
         expected, given = self.query.in_features, x.shape[-1]
         if given != expected:
             raise ShapeError(
@@ -97,6 +92,8 @@ class MultiHeadAttention(nn.Module):
             )
         if x.shape[1] > self.n_positions:
             raise ContextError(x.shape[1], self.n_positions)
+        heads = self.steps(x).output
+        return self.out(heads.transpose(1, 2).reshape(x.shape))  # type: ignore[no-any-return]
 
 
 class SeparateHeads(nn.Module):
