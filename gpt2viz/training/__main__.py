@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from tokenizers import Tokenizer
+from tokenizers import ByteLevelBPETokenizer
 
 from gpt2viz.anatomy.training_record import RECORD
 from gpt2viz.errors import GPT2VizError
@@ -46,7 +46,7 @@ def tokenize(
     return Stream(own, further, recipe.vocab_size), held_out
 
 
-def encode(tokenizer: Tokenizer, books: tuple[str, ...], path: Path) -> Text:
+def encode(tokenizer: ByteLevelBPETokenizer, books: tuple[str, ...], path: Path) -> Text:
     """The tokens of all paragraphs, each with its line's end; read from ``path`` if it exists.
 
     Raises ``GPT2VizError`` if it holds those of other texts.

@@ -11,13 +11,14 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from dataclasses import asdict
+from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
 from safetensors.torch import save_file
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+from tokenizers import ByteLevelBPETokenizer
 
 from gpt2viz.files import whole
 from gpt2viz.model.config import GPT2Config
@@ -79,22 +80,17 @@ REPEATS = 3000
 
 def train_bpe(
     texts: Iterable[str], vocab_size: int, sentences: Iterable[str] = SENTENCES
-) -> Tokenizer:
+) -> ByteLevelBPETokenizer:
     """Train a BPE of ``vocab_size`` tokens: the 256 bytes, the merges, and ``<|endoftext|>``.
 
     Deterministic for the same texts. Raises ``CorpusError`` if the texts are too short for so
     many.
     """
-    tokenizer = Tokenizer(models.BPE())
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    tokenizer.decoder = decoders.ByteLevel()
-    trainer = trainers.BpeTrainer(
-        vocab_size=vocab_size - 1,
-        initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
-        show_progress=False,
-    )
+    tokenizer = ByteLevelBPETokenizer()
     repeated = (sentence for sentence in sentences for _ in range(REPEATS))
-    tokenizer.train_from_iterator((line for part in (texts, repeated) for line in part), trainer)
+    tokenizer.train_from_iterator(
+        chain(texts, repeated), vocab_size - 1, min_frequency=0, show_progress=False
+    )
     if tokenizer.get_vocab_size() != vocab_size - 1:
         raise CorpusError(
             f"the text gives only {tokenizer.get_vocab_size() + 1} tokens, not {vocab_size}"
@@ -103,22 +99,20 @@ def train_bpe(
     return tokenizer
 
 
-def save_bpe(tokenizer: Tokenizer, folder: Path) -> None:
+def save_bpe(tokenizer: ByteLevelBPETokenizer, folder: Path) -> None:
     """Write GPT-2's two files, ``vocab.json`` and ``merges.txt``, into an existing folder."""
     vocab = dict(sorted(tokenizer.get_vocab().items(), key=lambda item: item[1]))
     with whole(folder / "vocab.json") as partial:
         partial.write_text(json.dumps(vocab, ensure_ascii=False), encoding="utf-8")
     with TemporaryDirectory(dir=folder) as made, whole(folder / "merges.txt") as partial:
-        tokenizer.model.save(made)
+        tokenizer.save_model(made)
         Path(made, "merges.txt").replace(partial)
 
 
-def load_bpe(folder: Path) -> Tokenizer:
+def load_bpe(folder: Path) -> ByteLevelBPETokenizer:
     """Read the two files of :func:`save_bpe`."""
-    model = models.BPE.from_file(str(folder / "vocab.json"), str(folder / "merges.txt"))
-    tokenizer = Tokenizer(model)
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    tokenizer.decoder = decoders.ByteLevel()
+    files = str(folder / "vocab.json"), str(folder / "merges.txt")
+    tokenizer = ByteLevelBPETokenizer.from_file(*files)
     tokenizer.add_special_tokens([SEPARATOR])
     return tokenizer
 

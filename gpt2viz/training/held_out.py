@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
-from tokenizers import Tokenizer
+from tokenizers import ByteLevelBPETokenizer
 
 from gpt2viz.training.batches import Ids
 from gpt2viz.training.corpus import Corpus, CorpusError, read_corpus
@@ -36,7 +36,7 @@ def write_held_out(corpus: Path, folder: Path) -> list[Path]:
     return paths
 
 
-def held_out_rows(tokenizer: Tokenizer, corpus: Corpus, n_positions: int) -> Ids:
+def held_out_rows(tokenizer: ByteLevelBPETokenizer, corpus: Corpus, n_positions: int) -> Ids:
     """Up to ``HELD_OUT_ROWS`` whole contexts (rows, T) of the text that is never trained on."""
     ends = tokenizer.encode_batch(corpus.held_out)
     held = np.concatenate([np.array(encoding.ids, np.int64) for encoding in ends])
