@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Literal, SupportsIndex
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -242,11 +242,12 @@ def explain_score(
     """Decompose the raw score of a query with a key.
 
     Works with the mask off, for keys that the mask hides, and in edited runs, with their edited
-    parts. Raises ``PlaceError`` for a layer, head or token that doesn't exist, ``EditError`` for an
-    edit after which the run can't be decomposed, ``ArgumentError`` for a trace of another model.
+    parts. A token may be counted from the end, as -1. Raises ``PlaceError`` for a layer, head or
+    token that doesn't exist, ``EditError`` for an edit after which the run can't be decomposed,
+    ``ArgumentError`` for a trace of another model.
     """
     stream = _Stream(model, trace, layer, head)
-    stream.check(query, key)
+    query, key = trace.index_of(query), trace.index_of(key)
     score = float(trace.stage("scores", layer, head)[query, key])
     return stream.score(query, stream.mean_parts("query", [query]), key, score)
 
@@ -257,7 +258,7 @@ def explain_row(model: Model, trace: Trace, layer: int, head: int, query: int) -
     Raises what ``explain_score`` does.
     """
     stream = _Stream(model, trace, layer, head)
-    stream.check(query)
+    query = trace.index_of(query)
     keys = np.flatnonzero(~trace.hidden_pairs(layer)[query])
     scores = trace.stage("scores", layer, head)[query, keys].astype(np.float64)
     divisor = model.config.head_dim**0.5 * model.config.layer_divisor(layer)
@@ -274,8 +275,8 @@ def value_parts(
     run's own value except for float32's rounding. Raises what ``explain_score`` does.
     """
     stream = _Stream(model, trace, layer, head)
-    stream.check(position)
-    parts = stream.mean_reading(reading(model, layer, head, "v"), [position])
+    at = [trace.index_of(position)]
+    parts = stream.mean_reading(reading(model, layer, head, "v"), at)
     return dict(zip(stream.names, parts, strict=True))
 
 
@@ -292,13 +293,6 @@ class _Stream:
             "query": reading(model, layer, head, "q"),
             "key": reading(model, layer, head, "k"),
         }
-
-    def check(self, *positions: int) -> None:
-        """Raise ``PlaceError`` for a token that doesn't exist."""
-        T = len(self.trace.token_ids)
-        for position in positions:
-            if not (isinstance(position, SupportsIndex) and 0 <= position < T):
-                raise PlaceError(f"no token {position!r}: this text has tokens 0 to {T - 1}")
 
     def score(self, query: int, q: Numbers, key: int, score: float) -> ScoreExplanation:
         """Explain a score, given the parts ``q`` (n, hs) of its query."""

@@ -56,8 +56,7 @@ def why(
     if raw and not (out or as_json):
         raise click.UsageError("--raw is for files and JSON: add --out or --json")
     model, trace = run()
-    query = len(trace.tokens) - 1 if query is None else query
-    row = gpt2viz.explain_row(model, trace, layer, head, query)
+    row = gpt2viz.explain_row(model, trace, layer, head, -1 if query is None else query)
     case = gpt2viz.reason(row, int(row.keys[row.weights.argmax()]) if key is None else key)
     picture = reason_map(case, raw=raw)
     for path, kind in zip(out, kinds, strict=True):

@@ -246,9 +246,10 @@ def test_invalid_arguments_are_refused(tmp_path: Path) -> None:
     write_checkpoint(tmp_path / "b", seed=1)
     model, other = gpt2viz.load_model(tmp_path / "a"), gpt2viz.load_model(tmp_path / "b")
     trace = gpt2viz.trace(model, IDS)
-    for wrong in ((3, 0, 0, 0), (0, 4, 0, 0), (0, 0, 7, 0), (0, 0, 0, -1)):
+    for wrong in ((3, 0, 0, 0), (0, 4, 0, 0), (0, 0, 7, 0), (0, 0, 0, -8)):
         with pytest.raises(IndexError):
             explain_score(model, trace, *wrong)
+    assert [explain_score(model, trace, 0, 0, -1, n).query for n in (-7, 6)] == [6, 6]
     with pytest.raises(ValueError, match="not by b"):
         explain_row(other, trace, 0, 0, 0)
     with pytest.raises(ValueError, match="none, this is layer 0"):
@@ -261,8 +262,6 @@ def test_a_part_is_a_value_that_equals_its_name() -> None:
     assert parts[0].of_head == (0, 12)
     for part in parts:
         again = copy.deepcopy(part)
-        assert (again, again.kind, again.layer, again.head) == (
-            (part, part.kind, part.layer, part.head)
-        )
+        assert (again, vars(again)) == (part, vars(part))
     with pytest.raises(ValueError, match="'mlp 3' isn't a head's part"):
         _ = parts[1].of_head
