@@ -37,6 +37,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from gpt2viz.analysis.sampling import softmax
 from gpt2viz.arrays import Array, Numbers, Pairs, largest
 from gpt2viz.errors import ContextError, PlaceError
 from gpt2viz.labels import pluralize
@@ -277,9 +278,7 @@ class HeadCircuit:
         for queries, scores in self._position_scores(self.ends.positions):
             hidden = hidden_pairs(np.arange(n), True, queries=slice(queries.start, queries.stop))
             scores[hidden] = -np.inf
-            weights = np.exp(scores - scores.max(axis=1, keepdims=True))
-            weights /= weights.sum(axis=1, keepdims=True)
-            for query, row in zip(queries, weights, strict=True):
+            for query, row in zip(queries, softmax(scores), strict=True):
                 if query > 0:
                     by_distance[: query + 1] += row[query::-1]
                     first += float(row[0])

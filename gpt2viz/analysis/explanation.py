@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpt2viz.analysis.circuits import Positions, Reading, reading, rotate
+from gpt2viz.analysis.sampling import softmax
 from gpt2viz.arrays import Array, Numbers, Pairs
 from gpt2viz.errors import ArgumentError, PlaceError
 from gpt2viz.labels import pluralize
@@ -136,7 +137,7 @@ class RowExplanation:
     @cached_property
     def weights(self) -> Numbers:
         """The softmax of the row: (S,), the attention weights of the run."""
-        return self._softmax(self.scores)
+        return softmax(self.scores / self.divisor)
 
     @cached_property
     def mean(self) -> Numbers:
@@ -173,7 +174,8 @@ class RowExplanation:
         n = self.row_of(key)
         query = self._q.sum(axis=0) if query_part is None else self._q[self._index_of(query_part)]
         part = None if key_part is None else self._index_of(key_part)
-        return float(self._softmax(self.scores - self._stream.dot_keys(self.keys, query, part))[n])
+        less = self._stream.dot_keys(self.keys, query, part)
+        return float(softmax((self.scores - less) / self.divisor)[n])
 
     def ablated_part_weight(self, key: int, part: str) -> float:
         """The weight that ``key`` would have if a part had written nothing, at fixed norm scales.
@@ -185,7 +187,7 @@ class RowExplanation:
         of_query = self._stream.dot_keys(self.keys, self._q[index])  # (S,)
         rest = self._q.sum(axis=0) - self._q[index]  # what both share is subtracted once
         less = of_query + self._stream.dot_keys(self.keys, rest, index)
-        return float(self._softmax(self.scores - less)[n])
+        return float(softmax((self.scores - less) / self.divisor)[n])
 
     def by_token(self, query_parts: Pairs, key: int, carried: Mapping[Part, Array]) -> Numbers:
         """The addition to q·k of each token of the vocabulary in place of a key's own: (n_vocab,).
@@ -210,11 +212,6 @@ class RowExplanation:
         keys = rotate(model, self.layer, np.tile(mean, (len(self.keys), 1)), self.keys)
         scores: Numbers = keys @ self.trace.stage("q", *site)[self.query].astype(np.float64)
         return scores
-
-    def _softmax(self, scores: Numbers) -> Numbers:
-        scaled = (scores - scores.max()) / self.divisor
-        weights: Numbers = np.exp(scaled) / np.exp(scaled).sum()
-        return weights
 
     def row_of(self, key: int) -> int:
         """The index of a key in ``keys``. Raises ``PlaceError`` as ``table`` does."""
