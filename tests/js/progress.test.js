@@ -39,11 +39,6 @@ test("answers that only the browser has are sent until the server has read them"
   assert.deepEqual(JSON.parse(stored["gpt2viz-textbook"]), both)
 })
 
-test("answers stored by versions without guesses are read", () => {
-  const all = { answered: { a: ["a1"] }, guesses: {} }
-  assert.deepEqual(sent({ a: [] }, JSON.stringify({ a: ["a1"] })), [["stored", all]])
-})
-
 test("guesses are stored and sent once, and the server's take precedence", () => {
   const text = JSON.stringify({ answered: {}, guesses: { r: [40, 60], s: [], gone: [100] } })
   const guesses = { r: [50, 50], s: [] }

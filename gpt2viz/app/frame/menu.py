@@ -23,7 +23,7 @@ def draw_menu(here: Page) -> None:
     """Draw the menu into the current container; ``here`` is the page that is open."""
     st.html(f'<h1 class="page-name">{here.title}</h1>')  # for screen readers
     mount({"script": "page.keyboard"}, key="keyboard")  # popovers and strips by keyboard
-    st.markdown("**gpt2viz**", width="content")
+    st.markdown("**gpt2viz**&ensp;", width="content")
     chosen = address.parameters()
     for page in (*MENU, *added_pages()):
         name = f"**{page.title}**" if page is here else page.title

@@ -24,8 +24,8 @@ export const predicted = ({ rows }, stored) =>
 export default function ({ data, setTriggerValue }) {
   const stored = data.forgotten > forgotten ? {} : read()
   forgotten = data.forgotten
-  const all = { // older versions stored answers alone
-    answered: together(data, stored.answered ?? stored),
+  const all = {
+    answered: together(data, stored.answered ?? {}),
     guesses: { ...predicted(data, stored.guesses ?? {}), ...data.guesses },
   }
   try { localStorage.setItem(NAME, JSON.stringify(all)) } catch { /* the browser keeps nothing */ }
