@@ -436,7 +436,7 @@ def check_lines(page: Page, weights: np.ndarray) -> None:
     for cell, opacity in drawn.items():
         assert opacity == pytest.approx(0.25 + 0.7 * weights[cell], abs=1e-6)
     left_out = 100 * weights[weights < 0.01].sum() / weights.sum()
-    assert f"together they are {left_out:.1f} % of the total" in page.inner_text("body")
+    assert f"together {left_out:.1f} % of the total" in page.inner_text("body")
     named = [page.locator(f".lines button.{side}").last for side in "qk"]
     names = [button.get_attribute("aria-label") for button in named]
     assert names == ["query 8 q5", "key 45 k45"]

@@ -83,8 +83,8 @@ test("a cell at the threshold has a line, despite rounding; a masked one has non
   const most = { lines: 9, atRest: 1 }
   const drawn = asLines([matrix], 3, { peak: 1, thresholds: [.01, 1], most })
   assert.deepEqual([drawn.sources[0].k, drawn.lost], [[0, 1], 0])
-  assert.match(leftOut({ ...drawn, unit: " %" }), /^Lines below 0.01 % .* 0.0 % of .* from 1 % up/)
-  assert.match(leftOut({ ...drawn, lost: 2e-4 }), /together they are <0.1 % of the total/)
+  assert.match(leftOut({ ...drawn, unit: " %" }), /^While no token .* 1 % up .* A line's width/)
+  assert.match(leftOut({ ...drawn, lost: 2e-4 }), /^Lines below 0.01 .* <0.1 % of .* from 1 up/)
 })
 
 test("a name splits into position and label, which may be a number itself", () => {

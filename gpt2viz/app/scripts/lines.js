@@ -39,14 +39,13 @@ export function asLines(matrices, wide, { peak: top, thresholds, most }) {
   }
 }
 
-// Say which lines are left out, how thin they are, and their sum.
+// Say which lines are left out, if any, how thin they are, and their sum.
 export function leftOut({ threshold, atRest, lost, quantity, unit = "" }) {
   const short = (number) => `${Number(number.toPrecision(2))}${unit}`
-  const share = lost && lost < .0005 ? "<0.1" : (100 * lost).toFixed(1)
-  return `Lines below ${short(threshold)} are left out; together they are ${share} % of the total.`
-    + (atRest <= threshold ? ""
-      : ` While no token is pointed at, only those from ${short(atRest)} up are drawn.`)
-    + ` A line's width is its ${quantity}.`
+  const share = lost < .0005 ? "<0.1" : (100 * lost).toFixed(1)
+  const out = `Lines below ${short(threshold)} are left out: together ${share} % of the total. `
+  const few = `While no token is pointed at, only lines from ${short(atRest)} up are drawn. `
+  return (lost ? out : "") + (atRest > threshold ? few : "") + `A line's width is its ${quantity}.`
 }
 
 // Pixels from token to token: closer in a longer text.
