@@ -116,9 +116,11 @@ def test_a_gguf_file_without_a_card(listed_model: Path, monkeypatch: pytest.Monk
     rows = dict(zip(origin["what"], origin["is"], strict=True))
     assert rows["comes from"] == "a file that this server's owner lists"
     assert list(files["file"]) == ["tiny.gguf"]
-    table = section("config", model="tiny").dataframe[0]
+    at = section("config", model="tiny")
+    assert not any("term=value" in caption.value for caption in at.caption), "not a head's value"
+    table = at.dataframe[0]
     columns = json.loads(table.proto.columns)  # wide enough for the longest at 1000 pixels
-    assert [columns[name]["width"] for name in ("field", "value", "meaning")] == [200, 150, 415]
+    assert [columns[name]["width"] for name in ("field", "value", "meaning")] == [200, 150, 430]
     fields = table.value.set_index("field")["value"]
     assert (fields["n_embd"], fields["n_layer"]) == ("24 channels", "3 layers")
 

@@ -227,6 +227,7 @@ def test_shape_table_matches_the_run(model: gpt2viz.Model) -> None:
     assert f"**{sum(p.numel() for p in model.network.parameters()):,} " in text
     assert list(table["tensor"]) == [record.name for record in trace.tensors]
     assert set(table["key"][table["shared"]]) == shared
+    assert '"width": 208' in at.dataframe[0].proto.columns, "the longest name isn't cut"
     assert list(table["bytes"]) == [record.nbytes for record in trace.tensors]
     assert table["parameters"].sum() == sum(p.numel() for p in model.network.parameters())
     only = open_page("shapes", text=TEXT, filter="h.2.attn.attend").dataframe[0].value

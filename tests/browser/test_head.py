@@ -97,8 +97,7 @@ def test_click_on_q_chooses_a_query_and_on_k_or_v_a_key(open_page: Visit) -> Non
     open_from_menu(page, "Predict")  # whose link was drawn before the key was chosen
     page.wait_for_url("**/predict?**")
     settle(page)
-    assert "query=8" in page.url
-    assert "key=5" in page.url
+    assert all(part in page.url for part in ("query=8", "key=5"))
     act(page, page.go_back)
     expect(heading).to_contain_text("query ·house (8), key ·the (5)")
     page.keyboard.down("Shift")  # "why there?" on the open page

@@ -44,9 +44,7 @@ def test_clicked_head_is_shown_on_both_sides(open_page: Visit) -> None:
     page.get_by_role("radio", name="Heads").click()
     settle(page)
     click_cell(page, "side_heads", 1, 5)
-    assert "layer2=1" in page.url
-    assert "head2=5" in page.url
-    assert "layer=2&" in page.url
+    assert all(part in page.url for part in ("layer2=1", "head2=5", "layer=2&"))
 
 
 def test_matrices_side_by_side_are_equally_large(open_page: Visit) -> None:

@@ -294,7 +294,7 @@ def _config(name: str) -> None:
     folder = run_cache.model_folders()[name]
     read, values = read_config(folder), config_values(folder)
     fields = [*explain(read, values), *sizes(read)]
-    widths = {"field": 200, "value": 150, "meaning": 415}
+    widths = {"field": 200, "value": 150, "meaning": 430}
     output.table(
         {
             "field": [field.name for field in fields],

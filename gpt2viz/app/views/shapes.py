@@ -51,7 +51,7 @@ def show() -> None:
         "Every tensor of the run",
         tallest=600,
         placeholder="",
-        column_config=_columns(13 * max(map(len, table["tensor"])) // 2),
+        column_config=_columns(20 + 13 * max(map(len, table["tensor"])) // 2),
     )
 
 
