@@ -19,7 +19,7 @@ SUFFIXES = (".py", ".js", ".css")
 #: The limit of each count, and the aim.
 AT_MOST = {
     "product lines": (59_192, 44_000),
-    "of them app/": (24_018, 17_500),
+    "of them app/": (24_017, 17_500),
     "lines of tests and benchmarks": (49_786, 37_000),
     "modules": (294, 300),
     "private names of Streamlit": (2, 3),

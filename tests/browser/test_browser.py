@@ -93,8 +93,7 @@ def test_click_on_a_picture_of_the_strip_opens_its_head(open_page: Visit) -> Non
     page = open_page("side_by_side", text="Man bites dog", head=4)
     click_cell(page, "strip", row=1, column=0, panel=2)
     page.wait_for_url("**/head?*")
-    assert "layer=2" in page.url
-    assert "head=4" in page.url
+    assert all(part in page.url for part in ("layer=2", "head=4"))
 
 
 def test_click_on_a_row_of_the_training_map_opens_its_head(open_page: Visit) -> None:

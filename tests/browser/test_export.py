@@ -236,6 +236,7 @@ def test_saved_page_opens_from_disk(
     for value in (TEXT, trace.model_name, about.sha256, gpt2viz.__version__, "on"):
         assert value in facts
     assert offline.get_by_role("heading", name="Its <b>numbers</b>").count() == 1
+    expect(offline.locator("tbody th").first).to_have_css("white-space", "nowrap")
     assert offline.evaluate("window.hacked") is None
     drag(offline, columns=2.4, rows=1.4)
     part = offline.locator(".tiles").first.evaluate("view => [...view.p.values]")
