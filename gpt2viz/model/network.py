@@ -136,7 +136,7 @@ class SelfAttention(transformer.Attention):
 
     def forward(self, x: Tensor, mask: Mask, past: Past | None = None) -> Tensor:
         B, T, C = x.shape
-        q, k, v = self.c_attn(x).split(C, dim=-1)  # (B, T, 3C)
+        q, k, v = self.c_attn(x).split(C, dim=-1)  # (B, T, 3C) -> three times (B, T, C)
         q = self.q(self.split_heads(q, past and past.q))  # (B, nh, T, hs)
         k = self.k(self.split_heads(k, past and past.k))  # (B, nh, T, hs)
         v = self.v(self.split_heads(v, past and past.v))  # (B, nh, T, hs)
