@@ -15,6 +15,8 @@ import torch
 from hypothesis import settings
 
 import gpt2viz
+from gpt2viz.heads import SCORES
+from gpt2viz.run.edit_kinds import ADDED_KINDS
 from gpt2viz.settings import CACHE_VARIABLE, PACKAGED_VARIABLE
 from tests.bundled import bundled_model
 from tests.checkpoints import write_checkpoint
@@ -99,6 +101,13 @@ def tiny(tiny_folder: Path) -> gpt2viz.Model:
 def model() -> gpt2viz.Model:
     """The bundled model; some files override it."""
     return bundled_model()
+
+
+@pytest.fixture
+def registries(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Forget after the test whatever it registers."""
+    monkeypatch.setattr(SCORES, "_known", dict(SCORES))
+    monkeypatch.setattr(ADDED_KINDS, "_known", dict(ADDED_KINDS))
 
 
 @pytest.fixture

@@ -18,7 +18,6 @@ from tokenizers.pre_tokenizers import Whitespace
 
 import gpt2viz
 from gpt2viz import settings
-from gpt2viz.analysis.scores import SCORES
 from gpt2viz.app import pages, run_cache
 from gpt2viz.app.course.contents import CHAPTERS
 from gpt2viz.training.recipe import Recipe
@@ -65,11 +64,10 @@ def test_links_open_their_page_with_all_parameters(subtests: pytest.Subtests) ->
 
 
 def test_the_guides_numbers_are_those_of_the_model(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, registries: None
 ) -> None:
     """Their code runs as written. If this fails: python -m tests.docs.numbers"""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(SCORES, "_known", dict(SCORES))  # a guide registers one
     Path("books.txt").write_text(f"{CATS}.\n" * 4, encoding="utf-8")
     for path, text in numbers.rewritten().items():
         assert text == path.read_text(encoding="utf-8"), path.name

@@ -6,7 +6,7 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -175,11 +175,9 @@ def weight(query: int, key: int | slice) -> Callable[[Array, TokenIds], Scores]:
 
 
 @pytest.fixture
-def own() -> Iterator[Score]:
+def own(registries: None) -> Score:
     """A score of this program, for one test."""
-    mine = register_score(Score("mine", "w(1, 0)", "The first.", weight(1, 0)))
-    yield mine
-    del SCORES._known["mine"]
+    return register_score(Score("mine", "w(1, 0)", "The first.", weight(1, 0)))
 
 
 def test_a_program_registers_its_own_score(own: Score, run: gpt2viz.Trace) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,6 @@ import gpt2viz
 from gpt2viz import Edit, EditError, EditKind, parse_edits
 from gpt2viz.analysis.attribution import rollout
 from gpt2viz.errors import PluginError
-from gpt2viz.run.edit_kinds import ADDED_KINDS
 from gpt2viz.run.edits import describe
 from tests.checkpoints import weights_of
 from tests.numpy_gpt2 import Tolerance, reference
@@ -29,17 +28,9 @@ C, HS = 24, 6
 
 
 @pytest.fixture
-def add() -> Iterator[Callable[..., EditKind]]:
+def add(registries: None) -> Callable[..., EditKind]:
     """Register a kind of edit for one test."""
-    made: list[EditKind] = []
-
-    def register(name: str, of: Callable[[Tensor], Tensor], **more: Any) -> EditKind:
-        made.append(gpt2viz.register_edit(EditKind(name, "does so", of, **more)))
-        return made[-1]
-
-    yield register
-    for kind in made:
-        ADDED_KINDS._known.pop(kind.name, None)
+    return lambda name, of, **more: gpt2viz.register_edit(EditKind(name, "does so", of, **more))
 
 
 def shift(heads: Tensor) -> Tensor:
