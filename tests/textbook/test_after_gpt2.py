@@ -90,6 +90,15 @@ def test_heads_of_a_group_share_keys_and_values(n_kv: int) -> None:
         assert_allclose(steps.output[n], output, atol=1e-5)
 
 
+def test_one_query_reads_all_keys_or_all_but_the_first() -> None:
+    scores, values = draw(4), draw(4, 2)
+    for first in (0, 1):
+        weights, output = after_gpt2.attend_once(scores, values, forget_first=bool(first))
+        expected = np.pad(softmax(scores[first:]), (first, 0))
+        assert_allclose(weights, expected, atol=1e-6)
+        assert_allclose(output, expected @ values, atol=1e-6)
+
+
 def test_largest_table_numbers_give_finite_results() -> None:
     """Tables take numbers from −100 to 100: nothing made of them is NaN or infinite."""
     big = np.array([[100.0, -100], [-100, 100], [100, 100], [-100, -100]])
