@@ -54,13 +54,16 @@ LIMIT = 120
 
 #: Functions whose number is never shown, or that may differ, with the reason.
 EXEMPT: dict[str, str] = {
+    "analysis.batch_scores._token_ids": "ids that are only compared with one another",
     "model.fingerprint._stamp": "a mark that is only compared for equality",
     "model.hub._Watched.write": "the number of bytes written, which the hub's client ignores",
     "model.tokenizer.Tokenizer._cutting": "a key: equal tokenizers have equal ones",
     "model.tokenizer.TokenList._cutting": "a key: equal tokenizers have equal ones",
+    "model.tuning.tune_process": "called only in processes of its own",
     "run.forward.gradients": "for estimates alone: tests/analysis holds these against slopes",
     "run.tracer._reference": "the given run, or one that reference_run made",
     "run.tracer._source": "the given run, or one that trace made",
+    "run.tracer.reference_run": "a run that trace made",
 }
 
 

@@ -107,8 +107,11 @@ def test_chance_level_equals_random_rotations(folder: Path) -> None:
 def test_random_heads_are_wired_by_chance(tmp_path: Path) -> None:
     write_checkpoint(tmp_path, n_embd=48, n_head=6, n_layer=4)
     result = composition(gpt2viz.load_model(tmp_path))
+    mean = 8 * 8 / 47  # of 8 directions in 47, twice
+    spread = (8 - mean) * np.sqrt(2 / (46 * 49))
     for into in get_args(Into):
-        assert np.nanmean(result.kernel[into]) == pytest.approx(8 * 8 / 47, rel=0.05)
+        assert np.nanmean(result.kernel[into]) == pytest.approx(mean, rel=0.05)
+        assert_allclose(result.kernel_z[into], (result.kernel[into] - mean) / spread, rtol=1e-4)
         for z in (result.kernel_z[into], result.ratio_z[into]):
             assert abs(np.nanmean(z)) < 0.3
             assert np.nanstd(z) == pytest.approx(1, abs=0.2)
@@ -244,7 +247,10 @@ def test_virtual_head_equals_full_circuits(folder: Path) -> None:
     result = gpt2viz.virtual_head(model, sender, receiver)
     OV = matrices(of, *sender)["v"] @ matrices(of, *receiver)["v"]
     full = centred(linear(of, E @ OV, None) @ of.unembedding.T, 1)  # (n_vocab, n_vocab)
-    score = np.trace(full) / np.abs(largest(full, len(result.ov_eigenvalues))).sum()
+    every = largest(full, len(result.ov_eigenvalues))
+    mine = np.sort_complex(result.ov_eigenvalues.round(6))
+    assert_allclose(mine, every, atol=1e-5 * np.abs(every).max())
+    score = np.trace(full) / np.abs(every).sum()
     assert result.copying_score == pytest.approx(score, abs=1e-5)
     row = full[token] / of.scale(E)[token]
     writes = result.writes(token, 400)

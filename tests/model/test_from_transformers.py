@@ -45,6 +45,16 @@ def test_logits_and_attention_equal_transformers(tmp_path: Path, tied: bool) -> 
         assert_allclose(trace.stage("weights", layer), weights, rtol=1e-5, atol=1e-5)
 
 
+def test_weights_of_one_head_are_its_columns(tmp_path: Path) -> None:
+    theirs, bpe = load(tmp_path)
+    attention = gpt2viz.from_transformers(theirs, bpe).network.blocks[1].attention
+    whole, biases = (x.detach() for x in theirs.transformer.h[1].attn.c_attn.parameters())
+    for into, columns, bias in zip("qkv", whole.split(24, dim=1), biases.split(24), strict=True):
+        weights, offset = attention.input_weights(into, head=1)
+        assert torch.equal(weights, columns[:, 6:12])
+        assert torch.equal(offset, bias[6:12])
+
+
 def test_task_heads_are_set_aside_and_listed(tmp_path: Path) -> None:
     import transformers
 

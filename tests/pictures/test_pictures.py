@@ -20,6 +20,7 @@ from gpt2viz.pictures import every_head, picture, svg
 from gpt2viz.pictures.circuits import Wiring
 from gpt2viz.pictures.every_head import Thumbnails
 from gpt2viz.pictures.frames import Still
+from gpt2viz.pictures.from_trace import mask_causes
 from gpt2viz.pictures.lines import AT_REST, MOST_LINES, Lines, lines
 from gpt2viz.pictures.palette import DARK, LIGHT, Palette
 from gpt2viz.pictures.panel import Axis, Panel
@@ -181,6 +182,16 @@ def test_figures_of_a_trace_have_alt_text_and_table(tiny: gpt2viz.Model) -> None
     values = export.figure_table(trace.overview())["value"].to_numpy().reshape(3, 4, 3, 3)
     for layer, heads in enumerate(values):
         assert_allclose(heads, trace.stage("weights", layer)[0])
+
+
+def test_causes_of_a_mask_are_named(tiny: gpt2viz.Model) -> None:
+    for causal, edits, causes in (
+        (True, "", (True, False, False)),
+        (False, "", (False, False, False)),
+        (True, "window:2", (True, True, False)),
+    ):
+        run = gpt2viz.trace(tiny, [5, 7, 5], causal=causal, edits=edits)
+        assert mask_causes(run) == causes
 
 
 def test_a_figure_of_other_origin_has_no_table() -> None:

@@ -17,6 +17,7 @@ from PIL import Image
 from gpt2viz.errors import ExportError
 from gpt2viz.pictures import svg
 from gpt2viz.pictures.every_head import HeadMaps
+from gpt2viz.pictures.find import head_map
 from gpt2viz.pictures.lines import Lines
 from gpt2viz.pictures.palette import DARK, LIGHT, Palette
 from gpt2viz.pictures.panel import Axis, Panel
@@ -89,6 +90,17 @@ def test_every_weight_is_painted_in_its_cell() -> None:
     (drawn,) = images(root, (3, 7))
     np.testing.assert_allclose(drawn[..., :3], colors(values, LIGHT.unit), atol=0.51, rtol=0)
     assert [name for name in texts(root) if len(name) == 1] == [*"abc", *"0123456"]
+    every_head = parse(svg.draw(Heatmaps("what", [head_map(values, "score")])))
+    (again,) = images(every_head, (3, 7))
+    assert (again == drawn).all()
+
+
+def test_pairs_are_squares_and_letters_scale_with_the_width() -> None:
+    root = parse(svg.draw(Heatmaps("what", [panel(np.eye(4).tolist())])))
+    (image,) = root.iter(f"{SVG}image")
+    assert float(image.attrib["width"]) == pytest.approx(float(image.attrib["height"]), rel=1e-3)
+    sizes = [Sheet(90, LIGHT, ratio).size(40) for ratio in (1, 0.5, 0.001)]
+    assert sizes == [40, 20, MIN_FONT_SIZE]
 
 
 def box(text: ElementTree.Element) -> tuple[float, float, float, float]:

@@ -15,7 +15,7 @@ import gpt2viz
 from gpt2viz.run.edit_kinds import OURS
 from gpt2viz.run.edits import Edit, check, describe, edit_mask, parse_edits, remap_edits
 from gpt2viz.run.interventions import changes
-from gpt2viz.run.tracer import reference_run
+from gpt2viz.run.tracer import reference_ids, reference_run
 from tests.analysis.test_edited_runs import CASES, CLOSE, IDS, oracle_of_edits
 from tests.numpy_gpt2 import PER_LAYER
 from tests.oracles import FAMILIES, write_model
@@ -175,6 +175,7 @@ def test_head_that_is_off_outputs_0_even_for_nan(tiny: gpt2viz.Model) -> None:
 def test_reference_run_can_be_reused(tiny: gpt2viz.Model) -> None:
     edits = parse_edits("mean:1.1")
     run = reference_run(tiny)
+    assert run.token_ids == reference_ids(tiny)
     assert len(run.token_ids) == tiny.config.n_positions  # the text is longer than tiny reads
     by_default = gpt2viz.trace(tiny, [1, 2, 3], edits=edits)
     assert_array_equal(

@@ -111,6 +111,8 @@ def check_run(trace: gpt2viz.Trace, expected: dict[str, Any]) -> None:
     assert keys - expected.keys() <= {"token_embedding", "position_embedding"}
     for layer, weights in enumerate(expected["weights"]):
         check([matrix.copy() for matrix in trace.weights_of_heads(layer)], weights, "head by head")
+        seen = np.isfinite(expected["masked_scores"][layer]).sum(axis=-1)
+        assert trace.windows[layer] == seen.max() or not trace.causal
     for key in keys & expected.keys():
         stage, n_head = trace.graph[key], trace.config.n_head
         if not stage.per_layer:

@@ -25,7 +25,7 @@ from gpt2viz.model.checkpoint import BUNDLED
 from gpt2viz.textbook import eighty_lines, gaps
 from gpt2viz.textbook.expressions import ExpressionError
 from gpt2viz.textbook.gaps import BLANK, FILLED, GAPS, NEW, Case, Draft, Verdict
-from gpt2viz.textbook.operations import MOST_BYTES
+from gpt2viz.textbook.operations import MOST_BYTES, broadcast
 from tests.bundled import bundled_model as model
 from tests.bundled import stages
 from tests.textbook.allocator import peak_bytes
@@ -277,3 +277,8 @@ def test_wrong_growth_is_refused_and_takes_no_memory(grown: dict[str, list[int]]
         assert "\n" not in str(refused.value)
 
     assert peak_bytes(act) <= right_bytes() + MOST_BYTES
+
+
+def test_broadcast_shape_equals_numpy() -> None:
+    shapes = [(3, 1, 4), (2, 1), (4,)]
+    assert broadcast(shapes) == np.broadcast_shapes(*shapes)
