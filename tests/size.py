@@ -20,7 +20,7 @@ SUFFIXES = (".py", ".js", ".css")
 AT_MOST = {
     "product lines": (59_192, 44_000),
     "of them app/": (24_017, 17_500),
-    "lines of tests and benchmarks": (49_841, 37_000),
+    "lines of tests and benchmarks": (49_844, 37_000),
     "modules": (294, 300),
     "private names of Streamlit": (2, 3),
     "selectors of Streamlit's in theme.css": (5, 10),

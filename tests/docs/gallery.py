@@ -48,13 +48,13 @@ def first_screens() -> list[tuple[int, int, Any, str]]:
 
 
 def photograph(page: Page, address: str, target: Path) -> None:
-    """Save a screenshot of the page, in 128 colours."""
+    """Save a screenshot of the page, in 256 colours."""
     page.goto(address)
     settle(page)
     page.wait_for_timeout(1500)  # fonts and transitions
     shot = Image.open(io.BytesIO(page.screenshot()))
     target.parent.mkdir(exist_ok=True)
-    shot.convert("RGB").quantize(128).save(target, optimize=True)
+    shot.convert("RGB").quantize(256, kmeans=2).save(target, optimize=True)
     print(f"{target.name}, {target.stat().st_size / 1000:.0f} kB")
 
 

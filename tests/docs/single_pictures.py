@@ -17,7 +17,7 @@ from typing import Any
 
 from PIL import Image
 from PIL.PngImagePlugin import PngInfo
-from playwright.sync_api import sync_playwright
+from playwright.sync_api import FloatRect, sync_playwright
 
 import gpt2viz
 from gpt2viz import export
@@ -56,15 +56,18 @@ def as_png(made: Any) -> bytes:
     return export.figure_bytes(made, "png", width=WIDEST if wide else None)
 
 
+ABOVE_NOTES: FloatRect = {"x": 0, "y": 0, "width": 1000, "height": 530}
+
+
 def screenshot(view: gpt2viz.AttentionView) -> bytes:
     """A view's page in a browser, as PNG."""
     with sync_playwright() as playwright, TemporaryDirectory() as folder:
         browser = playwright.chromium.launch(executable_path=find_chromium(), args=list(FLAGS))
-        page = browser.new_page(viewport={"width": 1000, "height": 525})
+        page = browser.new_page(viewport={"width": 1000, "height": 570})
         page.goto(view.save(Path(folder) / "view.html").as_uri())
         page.wait_for_selector(".tiles[aria-label]")
         page.wait_for_timeout(500)  # fonts
-        shot = page.screenshot()
+        shot = page.screenshot(clip=ABOVE_NOTES)
         browser.close()
     return shot
 
@@ -76,7 +79,7 @@ def main() -> None:
         picture.thumbnail((WIDEST, WIDEST), Image.Resampling.LANCZOS)
         message = PngInfo()
         message.add_text("line", line)
-        picture.quantize(64).save(target, optimize=True, pnginfo=message)
+        picture.quantize(64, kmeans=2).save(target, optimize=True, pnginfo=message)
         print(f"{target.name}, {target.stat().st_size / 1000:.0f} kB")
 
 
