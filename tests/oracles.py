@@ -94,7 +94,7 @@ class Oracle(ABC):
         """W_Q, W_K or W_V times a normed stream (T, C): (rows, T, hs), with or without biases."""
 
     def position_vectors(self, T: int) -> dict[str, np.ndarray]:
-        """The position embedding, if the family has one: (T, C)."""
+        """The position embedding (T, C), if the family has learned positions."""
         return {}
 
     def bias(self, layer: int | None) -> np.ndarray:
